@@ -8,21 +8,16 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from broker_rig import BROKER
+from broker_rig import ADDRESS, BROKER
 from fakes import VirtualClock
 from simulation.bulk_workloads import Desk as BulkDesk
 from simulation.staged_service import HOST, ROOT, running
+from timermq.broker.broker_parts import BrokerParts
 from timermq.broker.bulk.bulk_scheduling import BulkScheduling
 from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.broker.consuming.queue_lock import QueueLockTable
 from timermq.broker.options import BrokerOptions
-from timermq.broker.sending.message_stamp import MessageStamp
-from timermq.broker.sending.send_checks import SendChecks
-from timermq.broker.subscription_group import SubscriptionGroupTable
-from timermq.broker.topic_config import TopicConfigTable
 from timermq.broker.transactions.transactions import Transactions
-from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -92,15 +87,7 @@ async def serving(
 
 
 def _bulk(service: TimerMessageStore, clock: VirtualClock) -> BulkScheduling:
-    topics = TopicConfigTable(BROKER, now_ms=clock.now_ms, level_max=4)
-    groups = SubscriptionGroupTable(BROKER, now_ms=clock.now_ms)
-    locks = QueueLockTable(current_time=trio.current_time, locks_max=10)
+    unique_ids = UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)
     return BulkScheduling.build(
-        options=BROKER,
-        timer_store=service,
-        columns=RunAdmission(service),
-        topics=topics,
-        checks=SendChecks(BROKER, topics, groups, locks, clock.now_ms),
-        stamp=MessageStamp(BROKER, UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)),
-        now_ms=clock.now_ms,
+        BrokerParts.of(BROKER, service, clock.now_ms, address=ADDRESS, unique_ids=unique_ids)
     )

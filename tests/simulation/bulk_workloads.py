@@ -15,22 +15,17 @@ import numpy as np
 import trio
 import trio.testing
 
-from broker_rig import BROKER
+from broker_rig import ADDRESS, BROKER
 from bulk_driver import small_block
 from fakes import VirtualClock
 from simulation.crash_states import CrashState
 from simulation.crash_workloads import FILES, WHEEL
 from simulation.recording_disk import Noted, Recording, RecordingDisk
 from simulation.staged_service import HOST, running
+from timermq.broker.broker_parts import BrokerParts
 from timermq.broker.bulk.bulk_job import BulkJob
 from timermq.broker.bulk.bulk_jobs import BulkJobs
 from timermq.broker.bulk.bulk_scheduling import BulkScheduling
-from timermq.broker.consuming.queue_lock import QueueLockTable
-from timermq.broker.sending.message_stamp import MessageStamp
-from timermq.broker.sending.send_checks import SendChecks
-from timermq.broker.subscription_group import SubscriptionGroupTable
-from timermq.broker.topic_config import TopicConfigTable
-from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.bulk import CommitJob, JobState, RefusedRow, StageBlock
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock
@@ -231,17 +226,9 @@ async def desk(
     async with running(
         disk, clock, store_options=files, timer_options=WHEEL, stop=False
     ) as service:
-        topics = TopicConfigTable(BROKER, now_ms=clock.now_ms, level_max=18)
-        groups = SubscriptionGroupTable(BROKER, now_ms=clock.now_ms)
-        locks = QueueLockTable(current_time=trio.current_time, locks_max=10)
+        unique_ids = UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)
         scheduling = BulkScheduling.build(
-            options=BROKER,
-            timer_store=service,
-            columns=RunAdmission(service),
-            topics=topics,
-            checks=SendChecks(BROKER, topics, groups, locks, clock.now_ms),
-            stamp=MessageStamp(BROKER, UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)),
-            now_ms=clock.now_ms,
+            BrokerParts.of(BROKER, service, clock.now_ms, address=ADDRESS, unique_ids=unique_ids)
         )
         async with trio.open_nursery() as nursery:
             if ingests:

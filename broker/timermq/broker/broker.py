@@ -14,6 +14,7 @@ Source: Java ``BrokerController``.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -30,9 +31,11 @@ from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
+from .broker_parts import BrokerParts
 from .broker_statistics import BrokerStatistics
 from .compatibility import SERVED
 from .config_table import ConfigSaver
@@ -44,7 +47,6 @@ from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .security.access_control import AccessControl
 from .security.tls import Tls
-from .tables import make_tables
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
 
@@ -92,7 +94,20 @@ class Broker:
         self._stop_requested = trio.Event()
         self._timers_done = trio.Event()
         self._ingesting = trio.CancelScope()
-        self.tables = make_tables(options, timer_store, clock, endpoint.address, work_seconds)
+        parts = BrokerParts.of(
+            options,
+            timer_store,
+            clock.now_ms,
+            address=endpoint.address,
+            unique_ids=UniqueIdGenerator(
+                endpoint.store_host,
+                os.getpid(),
+                instance=clock.now_ms() & 0xFFFFFFFF,
+                now_ms=clock.now_ms,
+            ),
+            work_seconds=work_seconds,
+        )
+        self.tables = parts.tables
         self.name_servers = NameServerLinks(
             options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
         )
@@ -106,12 +121,9 @@ class Broker:
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
-            options=options,
-            tables=self.tables,
-            timer_store=timer_store,
+            parts,
             transactions=self.transactions,
             clock=clock,
-            address=endpoint.address,
             store_host=endpoint.store_host,
             saved=self._saver.saved,
             access=self.access,

@@ -6,20 +6,17 @@ A new family of codes gets a module of its own, a field in ``Processors`` and it
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import attrs
 
 from timermq.pipeline.clock.clock import WatchedClock
-from timermq.pipeline.run_admission import RunAdmission
-from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import RequestCode
-from timermq.timerstore.message_id import UniqueIdGenerator
 
 from .admin.admin_processors import AdminProcessors
 from .admin.query_processor import QueryProcessor
 from .admin.topic_processor import Saved
+from .broker_parts import BrokerParts
 from .bulk.bulk_scheduling import BulkScheduling
 from .consuming.client_processor import ClientProcessor
 from .consuming.lock_processor import LockProcessor
@@ -30,7 +27,6 @@ from .dispatcher import Dispatcher, Handler
 from .indexed_requests import when_indexed
 from .namesrv.name_server_processor import NameServerProcessor
 from .namesrv.route_processor import RouteProcessor
-from .options import BrokerOptions
 from .pending.cancel_processor import CancelProcessor
 from .pending.explain_processor import ExplainProcessor
 from .pending.pending_processor import PendingProcessor
@@ -38,10 +34,8 @@ from .pending.quarantine_processor import QuarantineProcessor
 from .pending.recall_processor import RecallProcessor
 from .security.access_control import AccessControl
 from .security.tls import Tls
-from .sending.message_stamp import MessageStamp
 from .sending.reply_processor import ReplyProcessor
 from .sending.run_reader import RunReader
-from .sending.send_checks import SendChecks
 from .sending.send_processor import SendProcessor
 from .sending.send_reader import SendReader
 from .sending.send_request import AnswerFacts
@@ -81,13 +75,10 @@ class Processors:
     @classmethod
     def build(
         cls,
+        parts: BrokerParts,
         *,
-        options: BrokerOptions,
-        tables: Tables,
-        timer_store: TimerMessageStore,
         transactions: Transactions,
         clock: WatchedClock,
-        address: str,
         store_host: bytes,
         saved: Saved,
         access: AccessControl | None,
@@ -96,155 +87,58 @@ class Processors:
         """Make all processors.
 
         Args:
-            options: Settings of the broker.
-            tables: What they share.
-            timer_store: Takes all messages; its store is read by the processors.
+            parts: Tables, services and settings that they work on.
             transactions: What waits for its producers' decision.
-            clock: The wall clock.
-            address: ``host:port`` for routes.
-            store_host: The same address as records and message ids hold it.
+            clock: The wall clock, watched.
+            store_host: The broker's address as records and message ids hold it.
             saved: Waits until the tables are on the disk.
             access: Access control, for watchers; None: all requests are allowed.
             tls: TLS of the connections, for watchers.
         """
-        store, topics, groups = timer_store.store, tables.topics, tables.groups
-        now_ms = clock.now_ms
-        unique_ids = UniqueIdGenerator(
-            store_host, os.getpid(), instance=now_ms() & 0xFFFFFFFF, now_ms=now_ms
-        )
-        checks = SendChecks(options, topics, groups, tables.locks, now_ms)
-        stamp = MessageStamp(options, unique_ids)
-        reader = SendReader(
-            options,
-            message_size_max=store.options.max_message_size,
-            timer_options=timer_store.options,
-            checks=checks,
-            stamp=stamp,
-            now_ms=now_ms,
-        )
-        columns = RunAdmission(timer_store)
-        send = SendProcessor(
-            timer_store=timer_store,
+        options, checks, stamp, make = parts.options, parts.checks, parts.stamp, parts.make
+        send = make(
+            SendProcessor,
             transactions=transactions,
-            run_admission=columns,
-            run_reader=RunReader(topics, checks, stamp),
-            reader=reader,
-            durable=tables.durable,
+            run_reader=RunReader(parts.tables.topics, checks, stamp),
+            reader=SendReader(
+                options,
+                message_size_max=parts.message_size_max,
+                timer_options=parts.timer_store.options,
+                checks=checks,
+                stamp=stamp,
+                now_ms=parts.now_ms,
+            ),
             facts=AnswerFacts.of(options, store_host),
+        )
+        source = make(
+            SnapshotSource,
+            clock=clock,
+            send=send,
+            access=access,
+            tls=tls,
+            open_doors=tuple(options.open_addresses()),
         )
         return cls(
             send=send,
-            pull=PullProcessor(
-                options=options,
-                store=store,
-                topics=topics,
-                groups=groups,
-                offsets=tables.offsets,
-                clients=tables.clients,
-                long_polling=tables.long_polling,
-                resets=tables.resets,
-                rates=tables.rates,
-            ),
-            client=ClientProcessor(
-                options=options, topics=topics, groups=groups, clients=tables.clients
-            ),
-            offset=OffsetProcessor(
-                store=store,
-                topics=topics,
-                groups=groups,
-                offsets=tables.offsets,
-                resets=tables.resets,
-            ),
-            lock=LockProcessor(
-                broker_name=options.broker_name,
-                topics=topics,
-                groups=groups,
-                locks=tables.locks,
-                ids=tables.clients.ids,
-            ),
-            send_back=SendBackProcessor(
-                options=options,
-                timer_store=timer_store,
-                topics=topics,
-                groups=groups,
-                durable=tables.durable,
-            ),
-            query=QueryProcessor(options=options, store=store),
-            end_transaction=EndTransactionProcessor(
-                options=options,
-                store=store,
-                transactions=transactions,
-                durable=tables.durable,
-                now_ms=now_ms,
-            ),
-            recall=RecallProcessor(
-                options=options,
-                timer_store=timer_store,
-                topics=topics,
-                durable=tables.durable,
-                now_ms=now_ms,
-            ),
-            cancel=CancelProcessor(
-                options=options,
-                timer_store=timer_store,
-                durable=tables.durable,
-                now_ms=now_ms,
-            ),
-            route=RouteProcessor(own=tables.own, routes=tables.routes),
-            name_server=NameServerProcessor(
-                own=tables.own, routes=tables.routes, texts=tables.texts, saved=saved
-            ),
-            reply=ReplyProcessor(
-                options=options,
-                ids=tables.clients.ids,
-                calls=tables.calls,
-                address=address,
-                message_size_max=store.options.max_message_size,
-                now_ms=now_ms,
-            ),
-            pending=PendingProcessor(options=options, timer_store=timer_store),
-            explain=ExplainProcessor(
-                timer_store=timer_store, offsets=tables.offsets, transactions=transactions
-            ),
-            quarantine=QuarantineProcessor(
-                options=options,
-                timer_store=timer_store,
-                topics=topics,
-                checks=checks,
-                durable=tables.durable,
-            ),
-            clock=ClockProcessor(clock=clock, timer_store=timer_store),
-            bulk=BulkScheduling.build(
-                options=options,
-                timer_store=timer_store,
-                columns=columns,
-                topics=topics,
-                checks=checks,
-                stamp=stamp,
-                now_ms=now_ms,
-            ),
-            admin=AdminProcessors.build(
-                options=options,
-                tables=tables,
-                timer_store=timer_store,
-                clock=clock,
-                address=address,
-                saved=saved,
-            ),
-            watch=WatchProcessor(
-                options=options,
-                source=SnapshotSource(
-                    broker_name=options.broker_name,
-                    address=address,
-                    timer_store=timer_store,
-                    clock=clock,
-                    send=send,
-                    long_polling=tables.long_polling,
-                    access=access,
-                    tls=tls,
-                    open_doors=tuple(options.open_addresses()),
-                ),
-            ),
+            pull=make(PullProcessor),
+            client=make(ClientProcessor),
+            offset=make(OffsetProcessor),
+            lock=make(LockProcessor),
+            send_back=make(SendBackProcessor),
+            query=make(QueryProcessor),
+            end_transaction=make(EndTransactionProcessor, transactions=transactions),
+            recall=make(RecallProcessor),
+            cancel=make(CancelProcessor),
+            route=make(RouteProcessor),
+            name_server=make(NameServerProcessor, saved=saved),
+            reply=make(ReplyProcessor),
+            pending=make(PendingProcessor),
+            explain=make(ExplainProcessor, transactions=transactions),
+            quarantine=make(QuarantineProcessor),
+            clock=make(ClockProcessor, clock=clock),
+            bulk=BulkScheduling.build(parts),
+            admin=AdminProcessors.build(parts, saved),
+            watch=make(WatchProcessor, source=source),
         )
 
     def handlers(self) -> Mapping[int, Handler]:

@@ -8,7 +8,6 @@ import attrs
 import trio
 
 from timermq.pipeline.admission.delay_level import DelayLevels
-from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from .admin.broker_rates import BrokerRates, Totals
@@ -57,19 +56,19 @@ class Tables:
 def make_tables(
     options: BrokerOptions,
     timer_store: TimerMessageStore,
-    clock: WatchedClock,
+    now_ms: Callable[[], int],
     address: str,
     work_seconds: Callable[[], float],
 ) -> Tables:
     """Make the tables of a broker that clients connect to at ``address``; nothing is read yet."""
     pools, costly = Pools.of(options), CostlyRequests(work_seconds)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
-    topics = TopicConfigTable(options, now_ms=clock.now_ms, level_max=levels.level_max)
+    topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
     return Tables(
         topics=topics,
-        groups=SubscriptionGroupTable(options, now_ms=clock.now_ms),
+        groups=SubscriptionGroupTable(options, now_ms=now_ms),
         offsets=ConsumerOffsetTable(
-            now_ms=clock.now_ms, version_step=options.consumer_offset_update_version_step
+            now_ms=now_ms, version_step=options.consumer_offset_update_version_step
         ),
         clients=ClientRegistry(
             current_time=trio.current_time,
@@ -83,12 +82,12 @@ def make_tables(
             held_per_session_max=options.held_pulls_per_connection_max,
         ),
         durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
-        rates=_make_rates(timer_store, clock),
+        rates=_make_rates(timer_store, now_ms),
         routes=RouteTable(current_time=trio.current_time, options=options),
         own=OwnBroker(options=options, topics=topics, address=address),
         texts=KvConfigTable(),
-        topics_made=Durations(clock.now_ms),
-        groups_made=Durations(clock.now_ms),
+        topics_made=Durations(now_ms),
+        groups_made=Durations(now_ms),
         locks=QueueLockTable(
             current_time=trio.current_time,
             locks_max=options.queue_locks_max,
@@ -97,7 +96,7 @@ def make_tables(
     )
 
 
-def _make_rates(timer_store: TimerMessageStore, clock: WatchedClock) -> BrokerRates:
+def _make_rates(timer_store: TimerMessageStore, now_ms: Callable[[], int]) -> BrokerRates:
     def totals() -> Totals:
         counts = timer_store.counts
         return Totals(
@@ -107,5 +106,5 @@ def _make_rates(timer_store: TimerMessageStore, clock: WatchedClock) -> BrokerRa
             dequeued=counts.delivered + counts.rolled + counts.cancelled,
         )
 
-    rates = BrokerRates(totals, now_ms=clock.now_ms, current_time=trio.current_time)
+    rates = BrokerRates(totals, now_ms=now_ms, current_time=trio.current_time)
     return rates

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from timermq.remoting import Command, RequestCode
-from timermq.remoting.clock_report import ClockReport
+from timermq.remoting.clock_report import ClockHeader, ClockReport
 
 from .arguments import OneLineParser, add_json
 from .broker_link import call_brokers, chosen
@@ -78,7 +78,7 @@ def lines(address: str, report: ClockReport) -> list[str]:
 async def _ask(
     access: ClientAccess, accept: bool, address: str | None
 ) -> list[tuple[str, ClockReport]]:
-    ext = {"accept": "true"} if accept else {}
+    ext = ClockHeader(accept=True).to_ext() if accept else {}
     reports: list[tuple[str, ClockReport]] = []
     async with call_brokers(access) as brokers:
         for broker in chosen(brokers, address):

@@ -33,6 +33,8 @@ from timermq.remoting.bodies import (
     SubscriptionData,
     decode_consumer_list,
 )
+from timermq.remoting.client_header import ConsumersHeader, UnregisterHeader
+from timermq.remoting.send_back_header import SendBackHeader
 
 from .access import Credentials, over_tls
 from .allocate import allocate
@@ -281,9 +283,12 @@ class Consumer:
         self._registered.add(address)
 
     async def _leave(self, address: str) -> None:
-        ext = {"clientID": self._client_id, "producerGroup": "", "consumerGroup": self._group}
+        header = UnregisterHeader(
+            client_id=self._client_id, producer_group="", consumer_group=self._group
+        )
+        command = Command(RequestCode.UNREGISTER_CLIENT, ext=header.to_ext())
         with suppress(ClientError):  # then the broker notices by itself
-            await self._links.call(address, Command(RequestCode.UNREGISTER_CLIENT, ext=ext))
+            await self._links.call(address, command)
 
     def _heartbeat_body(self) -> bytes:
         subscriptions = [
@@ -325,9 +330,8 @@ class Consumer:
 
     async def _members(self, address: str) -> list[str]:
         await self._register(address)  # before asking: the list must contain us
-        command = Command(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext={"consumerGroup": self._group}
-        )
+        ext = ConsumersHeader(consumer_group=self._group).to_ext()
+        command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext=ext)
         answer = check_answer(await self._links.call(address, command))
         with reading_answer("members of the group"):
             return decode_consumer_list(answer.body)
@@ -412,12 +416,11 @@ def send_back_request(group: str, message: ReceivedMessage, level: int) -> Comma
         message: As it was received.
         level: Delay level; 0: the broker counts the tries. ``GIVE_UP_LEVEL``: no further one.
     """
-    ext = {
-        "group": group,
-        "offset": str(int(message.offset_message_id[-_POSITION_DIGITS:], 16)),
-        "delayLevel": str(level),
-        "originMsgId": message.message_id,
-        "originTopic": message.original_topic,
-        "unitMode": "false",
-    }
-    return Command(RequestCode.CONSUMER_SEND_MSG_BACK, ext=ext)
+    header = SendBackHeader(
+        group=group,
+        offset=int(message.offset_message_id[-_POSITION_DIGITS:], 16),
+        delay_level=level,
+        origin_message_id=message.message_id,
+        origin_topic=message.original_topic,
+    )
+    return Command(RequestCode.CONSUMER_SEND_MSG_BACK, ext=header.to_ext())

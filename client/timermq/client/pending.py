@@ -11,6 +11,7 @@ import datetime
 import attrs
 
 from timermq.remoting import Command, RequestCode
+from timermq.remoting.recall_header import CancelHeader, RecallHeader
 
 from .errors import MalformedAnswerError, check_answer
 from .message import Verdict
@@ -35,12 +36,9 @@ class PendingMessage:
     """A key that no other pending message of the topic has."""
 
     def __attrs_post_init__(self) -> None:
-        if len(self._names()) != 1:
+        names = (self.recall_handle, self.message_id, self.key)
+        if sum(name is not None for name in names) != 1:
             raise ValueError("expected one of recall handle, message id and key")
-
-    def _names(self) -> dict[str, str]:
-        names = {"recallHandle": self.recall_handle, "uniqueKey": self.message_id, "key": self.key}
-        return {name: value for name, value in names.items() if value is not None}
 
     def command(
         self,
@@ -49,12 +47,21 @@ class PendingMessage:
         delay: datetime.timedelta | None = None,
     ) -> Command:
         """The request that cancels it or, with a moment, moves it."""
-        ext = {"topic": self.topic, **self._names()}
-        if at is not None:
-            ext["deliverMs"] = str(epoch_ms(at))
-        if delay is not None:
-            ext["delayMs"] = str(delay_ms(delay))
-        return Command(RequestCode.CANCEL_MESSAGE, ext=ext)
+        header = CancelHeader(
+            topic=self.topic,
+            recall_handle=self.recall_handle,
+            unique_key=self.message_id,
+            key=self.key,
+            deliver_ms=None if at is None else epoch_ms(at),
+            delay_ms=None if delay is None else delay_ms(delay),
+        )
+        return Command(RequestCode.CANCEL_MESSAGE, ext=header.to_ext())
+
+
+def recall_request(group: str, topic: str, recall_handle: str) -> Command:
+    """The request that cancels the message of a handle, in RocketMQ's way."""
+    header = RecallHeader(producer_group=group, topic=topic, recall_handle=recall_handle)
+    return Command(RequestCode.RECALL_MESSAGE, ext=header.to_ext())
 
 
 @attrs.frozen(kw_only=True)

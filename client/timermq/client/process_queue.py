@@ -23,6 +23,8 @@ import trio
 
 from timermq.remoting import Command, RequestCode, ResponseCode
 from timermq.remoting.field import integer
+from timermq.remoting.offset_header import CommitOffsetHeader
+from timermq.remoting.pull_header import PullFlag, PullHeader
 from timermq.remoting.stored_message import decode_messages
 
 from .errors import (
@@ -47,8 +49,6 @@ PULL_TIMEOUT = SUSPEND_MS / 1000 + 15
 PULL_COUNT = 256
 """Messages asked for by one pull."""
 
-SYS_FLAG_SUSPEND = 2
-SYS_FLAG_SUBSCRIPTION = 4
 
 _PULL_ANSWERS = (
     ResponseCode.SUCCESS,
@@ -175,8 +175,13 @@ class ProcessQueue:
         done = self._done
         if done == self._committed:
             return
-        ext = {**self._place(), "commitOffset": str(done)}
-        command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext=ext)
+        header = CommitOffsetHeader(
+            consumer_group=self._subscribed.group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            commit_offset=done,
+        )
+        command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext=header.to_ext())
         check_answer(await self._links.call(self.queue.address, command))
         self._committed = done
 
@@ -198,20 +203,19 @@ class ProcessQueue:
     async def _pull(self) -> None:
         """One pull; gives its messages out."""
         offset = self._next_offset
-        command = Command(
-            RequestCode.PULL_MESSAGE,
-            ext={
-                **self._place(),
-                "queueOffset": str(offset),
-                "maxMsgNums": str(PULL_COUNT),
-                "sysFlag": str(SYS_FLAG_SUSPEND | SYS_FLAG_SUBSCRIPTION),
-                "commitOffset": "0",
-                "suspendTimeoutMillis": str(SUSPEND_MS),
-                "subscription": self._subscribed.expression,
-                "subVersion": str(self._subscribed.version),
-                "expressionType": "TAG",
-            },
+        header = PullHeader(
+            consumer_group=self._subscribed.group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=PULL_COUNT,
+            sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_ms=SUSPEND_MS,
+            subscription=self._subscribed.expression,
+            sub_version=self._subscribed.version,
         )
+        command = Command(RequestCode.PULL_MESSAGE, ext=header.to_ext())
         answer = await self._links.call(self.queue.address, command, PULL_TIMEOUT)
         if answer.code not in _PULL_ANSWERS:
             raise BrokerRefusedError(answer.code, answer.remark or "")

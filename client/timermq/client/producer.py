@@ -7,11 +7,12 @@ import itertools
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import TracebackType
 
 import trio
 
-from timermq.remoting import Command, RequestCode, ResponseCode
+from timermq.remoting import Command, ResponseCode
 from timermq.remoting.send_batch import SendItemResult, decode_results
 
 from .access import Credentials, over_tls
@@ -29,7 +30,7 @@ from .history import HistoryWriter
 from .link import REQUEST_TIMEOUT, Links, OpenStream
 from .message import OutgoingMessage, Verdict
 from .moment import now_ms
-from .pending import CancelReceipt, PendingMessage, best_of, receipt_of
+from .pending import CancelReceipt, PendingMessage, best_of, recall_request, receipt_of
 from .producer_history import Asked, ProducerHistory
 from .recall import broker_of, verdict_of
 from .route import Routes, TopicQueue, name_servers
@@ -232,11 +233,9 @@ class Producer:
         with self._asking(target) as asked:
             if recall_handle is None:
                 return (await self._ask(target, target.command, asked)).verdict
-            ext = {"producerGroup": self._group, "topic": topic, "recallHandle": recall_handle}
+            recall = partial(recall_request, self._group, topic, recall_handle)
             (address,) = await self._holders(target)
-            asked.verdict = verdict_of(
-                await self._call(address, lambda: Command(RequestCode.RECALL_MESSAGE, ext=ext))
-            )
+            asked.verdict = verdict_of(await self._call(address, recall))
             return asked.verdict
 
     async def reschedule(

@@ -15,6 +15,7 @@ import attrs
 from timermq.remoting import Command, LocalProtocolError, RequestCode, ResponseCode
 from timermq.remoting.bodies import QueueRoute, decode_topic_route
 from timermq.remoting.send_header import DEFAULT_TOPIC
+from timermq.remoting.topic_header import TopicHeader
 
 from .errors import (
     BrokerRefusedError,
@@ -165,7 +166,9 @@ class Routes:
         """The route; a server that says there is none counts for more than one that is silent."""
         failures: list[ClientError] = []
         for server in self._servers:
-            command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
+            command = Command(
+                RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=TopicHeader(topic=topic).to_ext()
+            )
             try:
                 answer = await self._links.call(server, command)
                 if answer.code == ResponseCode.SUCCESS:

@@ -34,7 +34,9 @@ import trio
 
 from timermq.remoting import Command, RemoteProtocolError, RequestCode
 from timermq.remoting.bodies import HeartbeatData
+from timermq.remoting.client_header import UnregisterHeader
 from timermq.remoting.stored_message import decode_messages
+from timermq.remoting.transaction_header import CheckTransactionHeader, EndTransactionHeader
 
 from .access import Credentials, over_tls
 from .background import BackgroundTasks
@@ -75,8 +77,8 @@ class _Half:
 
     address: str
     unique_key: str
-    queue_offset: str
-    phy_offset: str
+    queue_offset: int
+    phy_offset: int
 
 
 class TransactionProducer:
@@ -144,8 +146,8 @@ class TransactionProducer:
         with trio.move_on_after(EXIT_SECONDS, shield=True):
             for address in self._brokers.intersection(self._links.addresses()):
                 with suppress(ClientError):  # then the broker notices by itself
-                    ext = {"clientID": self._client_id, "producerGroup": self._group}
-                    await self._call(address, RequestCode.UNREGISTER_CLIENT, ext)
+                    header = UnregisterHeader(client_id=self._client_id, producer_group=self._group)
+                    await self._call(address, RequestCode.UNREGISTER_CLIENT, header.to_ext())
         return await self._background.__aexit__(kind, error, trace)
 
     async def join(self, topic: str) -> None:
@@ -246,7 +248,7 @@ class TransactionProducer:
             queue.address, RequestCode.SEND_MESSAGE_V2, ext, body=message.body
         )
         try:
-            queue_offset = answer.ext["queueOffset"]
+            queue_offset = int(answer.ext["queueOffset"])
             phy_offset = int(answer.ext["msgId"][-_POSITION_DIGITS:], 16)
         except (KeyError, ValueError) as error:
             raise MalformedAnswerError(f"answer to a transactional message: {error!r}") from error
@@ -254,20 +256,20 @@ class TransactionProducer:
             address=queue.address,
             unique_key=unique_key,
             queue_offset=queue_offset,
-            phy_offset=str(phy_offset),
+            phy_offset=phy_offset,
         )
 
     async def _end(self, half: _Half, decision: Decision, *, is_checked: bool = False) -> None:
-        ext = {
-            "producerGroup": self._group,
-            "tranStateTableOffset": half.queue_offset,
-            "commitLogOffset": half.phy_offset,
-            "commitOrRollback": str(decision.value),
-            "fromTransactionCheck": str(is_checked).lower(),
-            "msgId": half.unique_key,
-            "transactionId": half.unique_key,
-        }
-        await self._call(half.address, RequestCode.END_TRANSACTION, ext)
+        header = EndTransactionHeader(
+            producer_group=self._group,
+            queue_offset=half.queue_offset,
+            phy_offset=half.phy_offset,
+            decision=decision.value,
+            from_transaction_check=is_checked,
+            message_id=half.unique_key,
+            unique_key=half.unique_key,
+        )
+        await self._call(half.address, RequestCode.END_TRANSACTION, header.to_ext())
 
     async def _call(
         self, address: str, code: RequestCode, ext: dict[str, str], *, body: bytes = b""
@@ -286,13 +288,14 @@ class TransactionProducer:
         async with self._checks:
             try:
                 (stored,) = decode_messages(command.body)
+                header = CheckTransactionHeader.of(command)
                 half = _Half(
                     address=address,
-                    unique_key=command.ext["transactionId"],
-                    queue_offset=command.ext["tranStateTableOffset"],
-                    phy_offset=command.ext["commitLogOffset"],
+                    unique_key=header.unique_key,
+                    queue_offset=header.queue_offset,
+                    phy_offset=header.phy_offset,
                 )
-            except (RemoteProtocolError, KeyError, ValueError) as error:
+            except (RemoteProtocolError, ValueError) as error:
                 warn("check not understood", address=address, error=str(error))
                 return
             message = ReceivedMessage.of(stored, self._clock_ms())

@@ -13,9 +13,18 @@ import msgspec
 from .cbor import CborError, decode_cbor
 from .codes import ResponseCode
 from .errors import RemoteProtocolError
+from .request_header import RequestHeader, boolean, request_header
 
 REPORT_SIZE_MAX = 4096
 """Bytes of the body of an answer."""
+
+
+@request_header
+class ClockHeader(RequestHeader):
+    """What an operator says of a broker's clock."""
+
+    accept: bool = boolean("accept", default=False)
+    """The wall clock is right as it is."""
 
 
 @attrs.frozen(kw_only=True)

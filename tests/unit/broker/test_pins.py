@@ -10,21 +10,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker_rig import BROKER, ROOT, STORE, TIMER, running_broker
+from broker_rig import ADDRESS, BROKER, ROOT, STORE, TIMER, running_broker
 from bulk_driver import Driver, small_block
 from fakes import ManualClock
 from simulation.transaction_workloads import half
+from timermq.broker.broker_parts import BrokerParts
 from timermq.broker.bulk.bulk_scheduling import BulkScheduling
 from timermq.broker.config_table import ConfigSaver
 from timermq.broker.consumer_offset import ConsumerOffsetTable
-from timermq.broker.consuming.queue_lock import QueueLockTable
-from timermq.broker.sending.message_stamp import MessageStamp
-from timermq.broker.sending.send_checks import SendChecks
-from timermq.broker.subscription_group import SubscriptionGroupTable
-from timermq.broker.topic_config import TopicConfigTable
 from timermq.broker.transactions.transactions import Transactions
 from timermq.pipeline.recovery.timer_files import TimerFiles
-from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
@@ -63,17 +58,9 @@ def make_transactions(service: TimerMessageStore, _clock: ManualClock) -> None:
 
 def make_bulk(service: TimerMessageStore, clock: ManualClock) -> None:
     """As the broker makes it."""
-    topics = TopicConfigTable(BROKER, now_ms=clock.now_ms, level_max=18)
-    groups = SubscriptionGroupTable(BROKER, now_ms=clock.now_ms)
-    locks = QueueLockTable(current_time=lambda: 0.0, locks_max=1)
+    unique_ids = UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)
     BulkScheduling.build(
-        options=BROKER,
-        timer_store=service,
-        columns=RunAdmission(service),
-        topics=topics,
-        checks=SendChecks(BROKER, topics, groups, locks, clock.now_ms),
-        stamp=MessageStamp(BROKER, UniqueIdGenerator(HOST, 1, instance=1, now_ms=clock.now_ms)),
-        now_ms=clock.now_ms,
+        BrokerParts.of(BROKER, service, clock.now_ms, address=ADDRESS, unique_ids=unique_ids)
     )
 
 

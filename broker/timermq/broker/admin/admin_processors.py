@@ -9,12 +9,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from timermq.pipeline.clock.clock import WatchedClock
-from timermq.pipeline.timer_message_store import TimerMessageStore
-
+from ..broker_parts import BrokerParts
 from ..dispatcher import Handler
-from ..options import BrokerOptions
-from ..tables import Tables
 from .broker_info_processor import BrokerInfoProcessor
 from .connection_list_processor import ConnectionListProcessor
 from .consume_stats_processor import ConsumeStatsProcessor
@@ -35,78 +31,16 @@ class AdminProcessors:
     offset_reset: OffsetResetProcessor
 
     @classmethod
-    def build(
-        cls,
-        *,
-        options: BrokerOptions,
-        tables: Tables,
-        timer_store: TimerMessageStore,
-        clock: WatchedClock,
-        address: str,
-        saved: Saved,
-    ) -> AdminProcessors:
+    def build(cls, parts: BrokerParts, saved: Saved) -> AdminProcessors:
         """Make all of them; ``saved`` waits until the tables are on the disk."""
-        store, topics, groups = timer_store.store, tables.topics, tables.groups
-        offsets, clients = tables.offsets, tables.clients
+        make, tables = parts.make, parts.tables
         return cls(
-            topic=TopicProcessor(
-                options=options,
-                timer_store=timer_store,
-                topics=topics,
-                offsets=offsets,
-                resets=tables.resets,
-                long_polling=tables.long_polling,
-                rates=tables.rates,
-                made=tables.topics_made,
-                saved=saved,
-                now_ms=clock.now_ms,
-            ),
-            group=GroupProcessor(
-                groups=groups,
-                topics=topics,
-                offsets=offsets,
-                resets=tables.resets,
-                rates=tables.rates,
-                made=tables.groups_made,
-                saved=saved,
-            ),
-            info=BrokerInfoProcessor(
-                options=options,
-                timer_store=timer_store,
-                topics=topics,
-                offsets=offsets,
-                rates=tables.rates,
-                now_ms=clock.now_ms,
-                started_ms=clock.now_ms(),
-            ),
-            connections=ConnectionListProcessor(
-                store=store,
-                clients=clients,
-                offsets=offsets,
-                calls=tables.calls,
-                now_ms=clock.now_ms,
-            ),
-            consume_stats=ConsumeStatsProcessor(
-                options=options,
-                store=store,
-                topics=topics,
-                groups=groups,
-                offsets=offsets,
-                clients=clients,
-                rates=tables.rates,
-                address=address,
-            ),
-            offset_reset=OffsetResetProcessor(
-                options=options,
-                store=store,
-                topics=topics,
-                groups=groups,
-                offsets=offsets,
-                resets=tables.resets,
-                clients=clients,
-                long_polling=tables.long_polling,
-                saved=saved,
-            ),
+            topic=make(TopicProcessor, made=tables.topics_made, saved=saved),
+            group=make(GroupProcessor, made=tables.groups_made, saved=saved),
+            info=make(BrokerInfoProcessor, started_ms=parts.now_ms()),
+            connections=make(ConnectionListProcessor),
+            consume_stats=make(ConsumeStatsProcessor),
+            offset_reset=make(OffsetResetProcessor, saved=saved),
         )
 
     def handlers(self) -> Mapping[int, Handler]:

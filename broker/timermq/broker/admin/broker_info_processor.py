@@ -15,7 +15,7 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.admin_body import decode_properties, encode_properties
 from timermq.remoting.codes import VERSION, RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import text
+from timermq.remoting.query_header import StatsHeader
 from timermq.remoting.queue_json import encode_json
 from timermq.timerlog.timer_checkpoint import CHECKPOINT
 from timermq.timerstore.config_file import load_json
@@ -121,7 +121,8 @@ class BrokerInfoProcessor:
 
         What a group got is known for the last minute only.
         """
-        name, key = text(command, "statsName"), text(command, "statsKey")
+        header = StatsHeader.of(command)
+        name, key = header.stats_name, header.stats_key
         if name == STATS_TOPIC_PUT:
             now_ms, store = self.now_ms(), self.timer_store.store
             config = self.topics.get(key) or TopicConfig(topic_name=key, write_queue_nums=0)

@@ -16,10 +16,18 @@ import attrs
 import trio
 
 from timermq.remoting.bodies import SubscriptionData
+from timermq.remoting.client_header import (
+    ConsumeDirectlyHeader,
+    ConsumersHeader,
+    ConsumerStatusHeader,
+    ProducersHeader,
+    RunningInfoHeader,
+)
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import text
+from timermq.remoting.group_header import GroupHeader, GroupTopicHeader
 from timermq.remoting.queue_json import encode_json
+from timermq.remoting.topic_header import TopicHeader
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fastjson import fastjson, parse_json
 from timermq.timerstore.message_id import parse_offset_message_id
@@ -61,7 +69,7 @@ class ConnectionListProcessor:
 
     def consumers(self, _session: Session, command: Command) -> Command:
         """The members of a consumer group and what they subscribe to (203)."""
-        info = self._online(text(command, "consumerGroup"))
+        info = self._online(ConsumersHeader.of(command).consumer_group)
         body = {
             "connectionSet": [_connection(*member) for member in info.members.items()],
             "consumeFromWhere": info.consume_from_where,
@@ -75,7 +83,7 @@ class ConnectionListProcessor:
 
     def producers(self, _session: Session, command: Command) -> Command:
         """The members of a producer group (204)."""
-        group = text(command, "producerGroup")
+        group = ProducersHeader.of(command).producer_group
         members = self.clients.producers(group)
         if not members:
             raise RefusedError(
@@ -106,7 +114,7 @@ class ConnectionListProcessor:
 
     def groups_of_topic(self, _session: Session, command: Command) -> Command:
         """The groups that consume a topic or have consumed it (300)."""
-        topic = text(command, "topic")
+        topic = TopicHeader.of(command).topic
         online = {
             info.group for info in self.clients.consumer_groups() if topic in info.subscriptions
         }
@@ -115,12 +123,13 @@ class ConnectionListProcessor:
 
     def topics_of_group(self, _session: Session, command: Command) -> Command:
         """The topics that a group has consumed (343)."""
-        topics = self.offsets.topics_of(text(command, "group"))
+        topics = self.offsets.topics_of(GroupHeader.of(command).group)
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"topicList": topics}))
 
     def subscription(self, _session: Session, command: Command) -> Command:
         """The subscription of a group to a topic (345)."""
-        group, topic = text(command, "group"), text(command, "topic")
+        header = GroupTopicHeader.of(command)
+        group, topic = header.group, header.topic
         info = self.clients.consumer_group(group)
         one = None if info is None else info.subscriptions.get(topic)
         body: dict[str, object] = {"group": group, "topic": topic}
@@ -130,13 +139,15 @@ class ConnectionListProcessor:
 
     def running_info(self, session: Session, command: Command) -> None:
         """The running information of a consumer: its queues, threads, counters (307)."""
-        member = self._member(text(command, "consumerGroup"), text(command, "clientId"))
+        header = RunningInfoHeader.of(command)
+        member = self._member(header.consumer_group, header.client_id)
         self._forward(session, command, member, b"")
 
     def consume_directly(self, session: Session, command: Command) -> None:
         """Have a consumer's listener work on one message, and say what came of it (309)."""
-        member = self._member(text(command, "consumerGroup"), text(command, "clientId"))
-        message_id = text(command, "msgId")
+        header = ConsumeDirectlyHeader.of(command)
+        member = self._member(header.consumer_group, header.client_id)
+        message_id = header.message_id
         try:
             _, offset = parse_offset_message_id(message_id)
             record = look_message_by_offset(self.store, offset)
@@ -152,8 +163,8 @@ class ConnectionListProcessor:
 
     def consumer_status(self, session: Session, command: Command) -> None:
         """The queues of a topic that each member of a group holds, and how far it is (223)."""
-        group = text(command, "group")
-        only = text(command, "clientAddr", default="")
+        header = ConsumerStatusHeader.of(command)
+        group, only = header.group, header.client_addr
         members = {
             member: info.client_id
             for member, info in self._online(group).members.items()

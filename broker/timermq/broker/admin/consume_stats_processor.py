@@ -13,7 +13,11 @@ import trio
 
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, text
+from timermq.remoting.group_header import (
+    BrokerConsumeStatsHeader,
+    ConsumeStatsHeader,
+    GroupTopicHeader,
+)
 from timermq.remoting.queue_json import MessageQueue, encode_json
 from timermq.timerstore.message_store import MessageStore
 
@@ -86,9 +90,9 @@ class ConsumeStatsProcessor:
 
     def consume_stats(self, _session: Session, command: Command) -> Command:
         """Each queue's end and how far a group is in it (208)."""
-        group = text(command, "consumerGroup")
-        wanted = [text(command, "topic", default="")]
-        wanted += text(command, "topicList", default="").split(LIST_SEPARATOR)
+        header = ConsumeStatsHeader.of(command)
+        group = header.consumer_group
+        wanted = [header.topic, *header.topic_list.split(LIST_SEPARATOR)]
         names = list(filter(None, wanted))
         topics = self._subscribed(group, names or self.offsets.topics_of(group))
         queues = {topic: self._queues(group, topic) for topic in topics}
@@ -100,7 +104,7 @@ class ConsumeStatsProcessor:
         Thousands of groups take seconds: they are looked at and printed one by one, with the other
         tasks in between, and one that is deleted meanwhile has nothing.
         """
-        only_ordered = boolean(command, "isOrder")
+        only_ordered = BrokerConsumeStatsHeader.of(command).is_order
 
         async def look() -> Command:
             behind, looks = 0, itertools.count(1)
@@ -127,7 +131,8 @@ class ConsumeStatsProcessor:
 
     def time_span(self, _session: Session, command: Command) -> Command:
         """Store times at the ends of each queue, and where a group is between them (303)."""
-        topic, group = text(command, "topic"), text(command, "group")
+        header = GroupTopicHeader.of(command)
+        topic, group = header.topic, header.group
         self.topics.existing(topic)
         spans: list[object] = []
         for key, one in self._queues(group, topic):

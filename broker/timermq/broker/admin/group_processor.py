@@ -13,7 +13,7 @@ import structlog
 from timermq.remoting.admin_body import decode_config, decode_configs
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, text
+from timermq.remoting.group_header import DeleteGroupHeader, GroupHeader
 from timermq.remoting.queue_json import encode_json
 
 from ..config_fields import ConfigFields, ConfigTableError
@@ -70,14 +70,15 @@ class GroupProcessor:
 
         Its retry topic and dead letters stay: they hold messages, and are deleted as topics.
         """
-        group = text(command, "groupName")
+        header = DeleteGroupHeader.of(command)
+        group = header.group_name
         if is_system_group(group):
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,
                 "GROUP_SYSTEM",
                 f"{group} is a group of the broker itself and stays",
             )
-        clean_offset = boolean(command, "cleanOffset")
+        clean_offset = header.clean_offset
 
         async def delete() -> Command:
             self.groups.delete(group)
@@ -93,8 +94,7 @@ class GroupProcessor:
 
     def get(self, _session: Session, command: Command) -> Command:
         """The configuration of one group, as JSON (352)."""
-        group = text(command, "group")
-        config = self.groups.existing(group)
+        config = self.groups.existing(GroupHeader.of(command).group)
         return command.answer(ResponseCode.SUCCESS, body=encode_json(config.to_json()))
 
     def get_all(self, _session: Session, command: Command) -> Command:

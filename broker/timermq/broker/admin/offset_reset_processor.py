@@ -6,14 +6,14 @@ Source: Java ``AdminBrokerProcessor.resetOffset``, ``resetOffsetInner``, ``Broke
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 import structlog
 
 from timermq.remoting.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.offset_header import CloneOffsetHeader, ResetOffsetHeader
 from timermq.remoting.queue_json import MessageQueue, encode_json, queue_fields
 from timermq.timerstore.message_store import MessageStore
 
@@ -49,7 +49,7 @@ class OffsetResetProcessor:
     clients: ClientRegistry
     long_polling: LongPolling
     saved: Saved
-    _opaques: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
+    _opaques: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to the method that answers it."""
@@ -64,12 +64,13 @@ class OffsetResetProcessor:
         Members that consume together learn it from their next pull, which may be held just now and
         is answered at once. Broadcasting ones keep their offsets themselves: each is told (220).
         """
-        group = self.groups.existing(text(command, "group")).group_name
-        targets = self._targets(command, self.topics.existing(text(command, "topic")))
-        topic = text(command, "topic")
+        header = ResetOffsetHeader.of(command)
+        group = self.groups.existing(header.group).group_name
+        targets = self._targets(header, self.topics.existing(header.topic))
+        topic = header.topic
         info = self.clients.consumer_group(group)
         if info is not None and info.message_model == "BROADCASTING":
-            self._push(info, command, targets)
+            self._push(info, header, targets)
         else:
             for key, offset in targets.items():
                 self._assign(group, key, offset)
@@ -87,8 +88,8 @@ class OffsetResetProcessor:
 
         Not while the group has members: they would commit what they have.
         """
-        source, target = text(command, "srcGroup"), text(command, "destGroup")
-        only = text(command, "topic", default="")
+        header = CloneOffsetHeader.of(command)
+        source, target, only = header.src_group, header.dest_group, header.topic
         if self.clients.consumer_group(target) is not None:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
@@ -113,7 +114,7 @@ class OffsetResetProcessor:
         self.long_polling.wake(topic, queue_id)
 
     def _push(
-        self, info: ConsumerGroupInfo, command: Command, targets: dict[MessageQueue, int]
+        self, info: ConsumerGroupInfo, header: ResetOffsetHeader, targets: dict[MessageQueue, int]
     ) -> None:
         """Tell every member; C++ reads a list where the others read a map."""
         listed = [{**queue_fields(key), "offset": offset} for key, offset in targets.items()]
@@ -124,20 +125,18 @@ class OffsetResetProcessor:
                     opaque=next(self._opaques) & 0x7FFFFFFF,
                     flag=FLAG_ONEWAY,
                     ext={
-                        "topic": text(command, "topic"),
+                        "topic": header.topic,
                         "group": info.group,
-                        "timestamp": text(command, "timestamp", default="-1"),
-                        "isForce": "true" if boolean(command, "isForce") else "false",
+                        "timestamp": str(header.timestamp_ms),
+                        "isForce": "true" if header.is_force else "false",
                     },
                     body=encode_json({"offsetTable": listed if session.is_cpp else targets}),
                 )
             )
 
-    def _targets(self, command: Command, config: TopicConfig) -> dict[MessageQueue, int]:
+    def _targets(self, header: ResetOffsetHeader, config: TopicConfig) -> dict[MessageQueue, int]:
         """Where the group is to go on in each queue."""
-        queue_id = integer(command, "queueId", default=ALL_QUEUES)
-        offset = integer(command, "offset", default=BY_TIME)
-        time_ms = integer(command, "timestamp", default=-1)
+        queue_id, offset, time_ms = header.queue_id, header.offset, header.timestamp_ms
         if queue_id != ALL_QUEUES and not 0 <= queue_id < config.read_queue_nums:
             raise RefusedError(
                 ResponseCode.INVALID_PARAMETER,

@@ -9,7 +9,11 @@ import attrs
 
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.query_header import (
+    ConsumeQueueHeader,
+    QueryMessageHeader,
+    ViewMessageHeader,
+)
 from timermq.remoting.queue_json import encode_json
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
@@ -34,14 +38,15 @@ class QueryProcessor:
 
     def query_message(self, _session: Session, command: Command) -> Command:
         """Messages that carry a key; at most ``maxNum``, and as many as fit into the answer."""
-        unique = boolean(command, "_UNIQUE_KEY_QUERY", default=False)
-        count_max = UNIQUE_QUERY_COUNT if unique else integer(command, "maxNum")
+        header = QueryMessageHeader.of(command)
+        unique = header.is_unique_key
+        count_max = UNIQUE_QUERY_COUNT if unique else header.max_num
         records = self.store.query(
-            text(command, "topic"),
-            text(command, "key"),
+            header.topic,
+            header.key,
             count_max=max(min(count_max, QUERY_COUNT_MAX), 1),
-            begin_ms=integer(command, "beginTimestamp"),
-            end_ms=integer(command, "endTimestamp"),
+            begin_ms=header.begin_ms,
+            end_ms=header.end_ms,
             unique=unique,
         )
         if not records:
@@ -63,7 +68,7 @@ class QueryProcessor:
 
     def view_message_by_id(self, _session: Session, command: Command) -> Command:
         """The message that begins at a position of the commit log."""
-        offset = integer(command, "offset")
+        offset = ViewMessageHeader.of(command).offset
         record = look_message_by_offset(self.store, offset)
         if record is None:
             raise RefusedError(
@@ -73,7 +78,8 @@ class QueryProcessor:
 
     def consume_queue(self, _session: Session, command: Command) -> Command:
         """Some units of a consume queue as they stand in its file (321)."""
-        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        header = ConsumeQueueHeader.of(command)
+        topic, queue_id = header.topic, header.queue_id
         queue = self.store.queue(topic, queue_id)
         if queue is None:
             raise RefusedError(
@@ -81,7 +87,7 @@ class QueryProcessor:
                 "QUEUE_EMPTY",
                 f"no message ever came to queue {queue_id} of {ascii(topic)[:260]}",
             )
-        first, count = integer(command, "index"), integer(command, "count")
+        first, count = header.index, header.count
         units = queue.units(max(first, queue.min_offset), max(min(count, QUERY_COUNT_MAX), 1))
         rows = [
             {"eval": True, "physicOffset": phy_offset, "physicSize": size, "tagsCode": tags_code}

@@ -22,8 +22,8 @@ from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.admin_body import decode_configs
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, integer, text
 from timermq.remoting.queue_json import MessageQueue, encode_json
+from timermq.remoting.topic_header import CreateTopicHeader, TopicHeader
 
 from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
@@ -35,7 +35,7 @@ from ..durations import Durations
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
-from ..topic_config import PERM_READ_WRITE, TopicConfig, TopicConfigTable
+from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import SYSTEM_TOPICS, is_system_topic, topic_fault
 from .broker_rates import BrokerRates, topic_put_tps
 from .offset_reset import OffsetResets
@@ -82,7 +82,7 @@ class TopicProcessor:
 
     def update(self, session: Session, command: Command) -> None:
         """Make a topic or change it (17)."""
-        config = self._check(self._of_header(command))
+        config = self._check(self._of_header(CreateTopicHeader.of(command)))
         self._put_later(session, command, [config])
 
     def update_list(self, session: Session, command: Command) -> None:
@@ -100,7 +100,7 @@ class TopicProcessor:
 
     def delete(self, session: Session, command: Command) -> None:
         """Delete a topic with its messages and what groups committed of it (215)."""
-        topic = text(command, "topic")
+        topic = TopicHeader.of(command).topic
         self._check_deletable(topic)
 
         async def delete() -> Command:
@@ -126,7 +126,8 @@ class TopicProcessor:
 
     def get(self, _session: Session, command: Command) -> Command:
         """The configuration of one topic, as JSON (351)."""
-        body = encode_json(self.topics.existing(text(command, "topic")).to_json())
+        config = self.topics.existing(TopicHeader.of(command).topic)
+        body = encode_json(config.to_json())
         return command.answer(ResponseCode.SUCCESS, body=body)
 
     def get_all(self, _session: Session, command: Command) -> Command:
@@ -146,7 +147,8 @@ class TopicProcessor:
 
     def stats(self, _session: Session, command: Command) -> Command:
         """Where each queue of a topic begins and ends, and when it got its last message (202)."""
-        config, store = self.topics.existing(text(command, "topic")), self.timer_store.store
+        config = self.topics.existing(TopicHeader.of(command).topic)
+        store = self.timer_store.store
         topic, name = config.topic_name, self.options.broker_name
         table: dict[MessageQueue, object] = {}
         for queue_id in range(config.queue_nums):
@@ -168,20 +170,18 @@ class TopicProcessor:
         body = encode_json({"topicList": sorted(names | SYSTEM_TOPICS)})
         return command.answer(ResponseCode.SUCCESS, body=body)
 
-    def _of_header(self, command: Command) -> TopicConfig:
-        topic = text(command, "topic")
+    def _of_header(self, header: CreateTopicHeader) -> TopicConfig:
+        topic = header.topic
         old = self.topics.get(topic)
         return TopicConfig(
             topic_name=topic,
-            read_queue_nums=integer(command, "readQueueNums"),
-            write_queue_nums=integer(command, "writeQueueNums"),
-            perm=integer(command, "perm", default=PERM_READ_WRITE),
-            topic_filter_type=text(command, "topicFilterType", default="SINGLE_TAG"),
-            topic_sys_flag=integer(command, "topicSysFlag", default=0),
-            order=boolean(command, "order"),
-            attributes=alter_attributes(
-                {} if old is None else old.attributes, text(command, "attributes", default="")
-            ),
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag,
+            order=header.order,
+            attributes=alter_attributes({} if old is None else old.attributes, header.attributes),
             rest={} if old is None else old.rest,
         )
 

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import attrs
 
-from timermq.pipeline.run_admission import RunAdmission
-from timermq.pipeline.timer_message_store import TimerMessageStore
-
-from ..options import BrokerOptions
-from ..sending.message_stamp import MessageStamp
-from ..sending.send_checks import SendChecks
-from ..topic_config import TopicConfigTable
+from ..broker_parts import BrokerParts
 from .bulk_jobs import BulkJobs
 from .bulk_processor import BulkProcessor
 from .bulk_topics import BulkTopics
@@ -27,34 +19,17 @@ class BulkScheduling:
     ingest_task: IngestTask
 
     @classmethod
-    def build(
-        cls,
-        *,
-        options: BrokerOptions,
-        timer_store: TimerMessageStore,
-        columns: RunAdmission,
-        topics: TopicConfigTable,
-        checks: SendChecks,
-        stamp: MessageStamp,
-        now_ms: Callable[[], int],
-    ) -> BulkScheduling:
+    def build(cls, parts: BrokerParts) -> BulkScheduling:
         """Make both; jobs that an earlier process has left are found here."""
-        jobs = BulkJobs(timer_store.store, options, now_ms)
-        bulk_topics = BulkTopics(checks, options)
+        jobs = BulkJobs(parts.store, parts.options, parts.now_ms)
+        bulk_topics = BulkTopics(parts.checks, parts.options)
         return cls(
-            processor=BulkProcessor(
-                jobs=jobs,
-                timer_store=timer_store,
-                topics=topics,
-                options=options,
-                stamp=stamp,
-                bulk_topics=bulk_topics,
-            ),
+            processor=parts.make(BulkProcessor, jobs=jobs, bulk_topics=bulk_topics),
             ingest_task=IngestTask(
                 jobs=jobs,
-                timer_store=timer_store,
-                columns=columns,
+                timer_store=parts.timer_store,
+                columns=parts.run_admission,
                 bulk_topics=bulk_topics,
-                stamp=stamp,
+                stamp=parts.stamp,
             ),
         )

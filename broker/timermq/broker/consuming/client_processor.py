@@ -8,9 +8,9 @@ from __future__ import annotations
 import attrs
 
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from timermq.remoting.client_header import ConsumersHeader, UnregisterHeader
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import text
 
 from ..client_registry import ClientRegistry, ConsumerHeartbeat, Subscription
 from ..options import BrokerOptions
@@ -59,17 +59,16 @@ class ClientProcessor:
 
     def unregister(self, session: Session, command: Command) -> Command:
         """Forget the groups that the client names."""
-        producer_group = text(command, "producerGroup", default="")
-        if producer_group:
-            self.clients.unregister_producer(session, producer_group)
-        consumer_group = text(command, "consumerGroup", default="")
-        if consumer_group:
-            self.clients.unregister_consumer(session, consumer_group)
+        header = UnregisterHeader.of(command)
+        if header.producer_group:
+            self.clients.unregister_producer(session, header.producer_group)
+        if header.consumer_group:
+            self.clients.unregister_consumer(session, header.consumer_group)
         return command.answer(ResponseCode.SUCCESS)
 
     def consumer_list(self, _session: Session, command: Command) -> Command:
         """The ids of a group's members: the same list, in the same order, for each of them."""
-        group = text(command, "consumerGroup")
+        group = ConsumersHeader.of(command).consumer_group
         info = self.clients.consumer_group(group)
         if info is None:
             raise RefusedError(

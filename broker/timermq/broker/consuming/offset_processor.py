@@ -9,7 +9,12 @@ import attrs
 
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.offset_header import (
+    CommitOffsetHeader,
+    QueryOffsetHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+)
 from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.message_store import MessageStore
 
@@ -39,13 +44,13 @@ class OffsetProcessor:
         A group that never committed is told to begin at 0 when message 0 is still there, and that
         nothing is known (22) otherwise: then the client decides by its own settings.
         """
-        group, topic = text(command, "consumerGroup"), text(command, "topic")
-        queue_id = integer(command, "queueId")
+        header = QueryOffsetHeader.of(command)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = self.offsets.query(group=group, topic=topic, queue_id=queue_id)
         if offset is None:
             queue = self.store.queue(topic, queue_id)
             begins_at_0 = queue is not None and queue.min_offset <= 0 < queue.max_offset
-            if not begins_at_0 or not boolean(command, "setZeroIfNotFound", default=True):
+            if not begins_at_0 or not header.set_zero_if_not_found:
                 raise RefusedError(
                     ResponseCode.QUERY_NOT_FOUND,
                     "OFFSET_NOT_FOUND",
@@ -59,22 +64,22 @@ class OffsetProcessor:
 
         Negative offsets are ignored, and so are all until the group has learned of a reset.
         """
-        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        header = CommitOffsetHeader.of(command)
+        topic, queue_id = header.topic, header.queue_id
         self._check_queue(topic, queue_id)
-        group = self.groups.find(text(command, "consumerGroup")).group_name
-        offset = integer(command, "commitOffset")
+        group = self.groups.find(header.consumer_group).group_name
+        offset = header.commit_offset
         if not self.resets.is_pending(group=group, topic=topic, queue_id=queue_id):
             self.offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
         return command.answer(ResponseCode.SUCCESS)
 
     def search_offset_by_timestamp(self, _session: Session, command: Command) -> Command:
         """The first message stored at a time or after it (29), with UPPER the last before."""
-        topic, queue_id = text(command, "topic"), integer(command, "queueId")
-        upper = text(command, "boundaryType", default="LOWER").upper() == _UPPER
-        return _offset(
-            command,
-            self.store.offset_by_time(topic, queue_id, integer(command, "timestamp"), upper=upper),
-        )
+        header = SearchOffsetHeader.of(command)
+        topic, queue_id = header.topic, header.queue_id
+        upper = header.boundary_type.upper() == _UPPER
+        offset = self.store.offset_by_time(topic, queue_id, header.timestamp_ms, upper=upper)
+        return _offset(command, offset)
 
     def max_offset(self, _session: Session, command: Command) -> Command:
         """The offset that the next message will get (30); 0 for a queue without messages."""
@@ -95,7 +100,8 @@ class OffsetProcessor:
         return command.answer(ResponseCode.SUCCESS, ext={"timestamp": str(time_ms)})
 
     def _queue(self, command: Command) -> ConsumeQueue | None:
-        return self.store.queue(text(command, "topic"), integer(command, "queueId"))
+        header = QueueHeader.of(command)
+        return self.store.queue(header.topic, header.queue_id)
 
     def _check_queue(self, topic: str, queue_id: int) -> None:
         config = self.topics.existing(topic)

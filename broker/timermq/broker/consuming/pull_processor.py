@@ -30,7 +30,7 @@ import trio
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.errors import RemoteProtocolError
-from timermq.remoting.field import integer, text
+from timermq.remoting.pull_header import PullFlag, PullHeader
 from timermq.timerstore.get_result import GetResult, GetStatus
 from timermq.timerstore.message_store import MessageStore
 
@@ -44,7 +44,7 @@ from ..session import Session
 from ..steps import Steps, at_once
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
-from .filter import ALL, SQL_TYPE, TAG_TYPE, MessageFilter, parse_filter
+from .filter import ALL, SQL_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
 from .sql_filter import prepare_filter
 from .zlib_bodies import zlib_bodies_steps
@@ -52,10 +52,6 @@ from .zlib_bodies import zlib_bodies_steps
 FILTER_SECONDS = 0.001
 """How long one pull tries a filter on messages, and one more: with the longest filter and many
 properties that takes some milliseconds."""
-
-FLAG_COMMIT_OFFSET = 1
-FLAG_SUSPEND = 2
-FLAG_SUBSCRIPTION = 4
 
 _STATUS_CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -146,24 +142,23 @@ class PullProcessor:
             pull.offset = pull.first_offset
 
     def _pull(self, session: Session, command: Command) -> Steps[Command | None]:
-        pull = self._check(session, command)
-        flags = integer(command, "sysFlag", default=0)
-        if flags & FLAG_COMMIT_OFFSET and not self._is_reset(pull):
+        header = PullHeader.of(command)
+        pull = self._check(session, command, header)
+        if header.sys_flag & PullFlag.COMMIT_OFFSET and not self._is_reset(pull):
             self.offsets.commit(
                 group=pull.group,
                 topic=pull.topic,
                 queue_id=pull.queue_id,
-                offset=integer(command, "commitOffset", default=-1),
+                offset=header.commit_offset,
             )
         result = self._read(pull)
         self._count(pull, result)
         code = _code(result, pull.offset)
-        if code is not ResponseCode.PULL_NOT_FOUND or not flags & FLAG_SUSPEND:
+        if code is not ResponseCode.PULL_NOT_FOUND or not header.sys_flag & PullFlag.SUSPEND:
             return (yield from _answer(session, command, code, result))
-        suspend_ms = min(
-            integer(command, "suspendTimeoutMillis", default=self.options.pull_suspend_ms_max),
-            self.options.pull_suspend_ms_max,
-        )
+        suspend_ms, asked_ms = self.options.pull_suspend_ms_max, header.suspend_timeout_ms
+        if asked_ms is not None:
+            suspend_ms = min(asked_ms, suspend_ms)
         if not self.long_polling.hold(pull, max(suspend_ms, 0) / 1000):
             raise RefusedError(
                 ResponseCode.SYSTEM_BUSY,
@@ -172,13 +167,13 @@ class PullProcessor:
             )
         return None
 
-    def _check(self, session: Session, command: Command) -> HeldPull:
+    def _check(self, session: Session, command: Command, header: PullHeader) -> HeldPull:
         """The checks in Java's order, and the pull that passed them."""
-        group = self._check_group(text(command, "consumerGroup"))
-        topic, queue_id = text(command, "topic"), integer(command, "queueId")
+        group = self._check_group(header.consumer_group)
+        topic, queue_id = header.topic, header.queue_id
         self._check_topic(topic, queue_id)
-        offset = integer(command, "queueOffset")
-        message_filter, subscription = self._filter(command, group, topic)
+        offset = header.queue_offset
+        message_filter, subscription = self._filter(header, group)
         return HeldPull(
             session=session,
             command=command,
@@ -187,7 +182,7 @@ class PullProcessor:
             queue_id=queue_id,
             first_offset=offset,
             offset=offset,
-            count_max=max(integer(command, "maxMsgNums", default=1), 1),
+            count_max=max(header.max_msg_nums, 1),
             message_filter=message_filter,
             subscription=subscription,
         )
@@ -223,15 +218,12 @@ class PullProcessor:
             )
 
     def _filter(
-        self, command: Command, group: SubscriptionGroupConfig, topic: str
+        self, header: PullHeader, group: SubscriptionGroupConfig
     ) -> tuple[MessageFilter, Subscription | None]:
         """The filter of the consumer: from the request, else from its group's heartbeats."""
-        if integer(command, "sysFlag", default=0) & FLAG_SUBSCRIPTION:
-            stated = self._parse_filter(
-                text(command, "subscription", default=""),
-                text(command, "expressionType", default=TAG_TYPE),
-            )
-            return stated, None
+        if header.sys_flag & PullFlag.SUBSCRIPTION:
+            return self._parse_filter(header.subscription, header.expression_type), None
+        topic = header.topic
         info = self.clients.consumer_group(group.group_name)
         if info is None:
             raise RefusedError(
@@ -252,13 +244,12 @@ class PullProcessor:
                 "SUBSCRIPTION_NOT_EXIST",
                 f"group {group.group_name} has no subscription of {topic}",
             )
-        version = integer(command, "subVersion", default=0)
-        if subscription.sub_version < version:
+        if subscription.sub_version < header.sub_version:
             raise RefusedError(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
                 "SUBSCRIPTION_NOT_LATEST",
                 f"the subscription of {topic} is of version {subscription.sub_version}, "
-                f"the pull of {version}",
+                f"the pull of {header.sub_version}",
             )
         message_filter = self._parse_filter(subscription.sub_string, subscription.expression_type)
         return message_filter, subscription

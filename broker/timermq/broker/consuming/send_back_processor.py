@@ -33,7 +33,7 @@ from timermq.pipeline.records.timer_properties import DELAY_MS, DELETE, INTERNAL
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import integer, text
+from timermq.remoting.send_back_header import SendBackHeader
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.properties import DELAY, find
@@ -107,7 +107,8 @@ class SendBackProcessor:
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """Store the retry or the dead letter; with SYNC_FLUSH answered when that is durable."""
-        group = self.groups.find(text(command, "group"))
+        header = SendBackHeader.of(command)
+        group = self.groups.find(header.group)
         if not self.options.is_writeable:
             raise RefusedError(
                 ResponseCode.NO_PERMISSION,
@@ -117,10 +118,10 @@ class SendBackProcessor:
         if group.retry_queue_nums <= 0:
             return command.answer(ResponseCode.SUCCESS)
         retry = self._retry_topic(group, session.owner)
-        record = self._find(integer(command, "offset"))
+        record = self._find(header.offset)
         times = decode_record(record).reconsume_times
-        level = integer(command, "delayLevel", default=0)
-        if level < 0 or times >= self._times_max(session, command, group):
+        level = header.delay_level
+        if level < 0 or times >= retry_times_max(session, group, header.max_reconsume_times):
             end = self._give_up(record, group, session.owner)
         else:
             end = self._try_again(record, group, retry, self._delay(group, level, times))
@@ -159,12 +160,6 @@ class SendBackProcessor:
                 f"the message at {offset} is of {topic}, which is not consumed",
             )
         return record
-
-    def _times_max(self, session: Session, command: Command, group: SubscriptionGroupConfig) -> int:
-        stated = command.ext.get("maxReconsumeTimes")
-        return retry_times_max(
-            session, group, integer(command, "maxReconsumeTimes") if stated else None
-        )
 
     def _give_up(self, record: bytes, group: SubscriptionGroupConfig, owner: str) -> int:
         topic = dlq_topic(group.group_name)

@@ -29,7 +29,10 @@ from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseC
 from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
 from timermq.remoting.errors import LocalProtocolError, RemoteProtocolError
+from timermq.remoting.name_server_header import BrokerHeader, RegisterBrokerHeader
 from timermq.remoting.registration import body_crc32, encode_registration
+from timermq.remoting.request_header import RequestHeader
+from timermq.remoting.topic_header import TopicHeader
 
 from ..options import BrokerOptions
 from ..security.tls import TlsError, reason_of, said, show
@@ -194,13 +197,13 @@ class NameServerLink:
         body = encode_registration(own.version(), [one.to_json() for one in told.values()])
         answer = await self._call(
             RequestCode.REGISTER_BROKER,
-            {
-                **self._identity(),
-                "bodyCrc32": str(body_crc32(body)),
-                "compressed": "false",
-                "enableActingMaster": "false",
-                "haServerAddr": own.ha_address,
-            },
+            RegisterBrokerHeader(
+                broker_address=own.address,
+                broker_name=own.options.broker_name,
+                cluster_name=own.options.broker_cluster_name,
+                body_crc32=body_crc32(body),
+                ha_address=own.ha_address,
+            ),
             body,
         )
         if answer.code != ResponseCode.SUCCESS:
@@ -219,7 +222,7 @@ class NameServerLink:
         registration takes the place back, by the topic that every broker has of its name.
         """
         name = self._own.options.broker_name
-        answer = await self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": name})
+        answer = await self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicHeader(topic=name))
         try:
             routes = [] if answer.code else decode_topic_route(answer.body)
         except BodyFormatError:
@@ -236,11 +239,16 @@ class NameServerLink:
             )
             self.state.namesake = namesake
 
-    async def _call(self, code: int, ext: dict[str, str], body: bytes = b"") -> Command:
+    async def _call(self, code: int, header: RequestHeader, body: bytes = b"") -> Command:
         assert self._stream is not None
         opaque = next(self._opaques) & 0x7FFFFFFF
         command = Command(
-            code, opaque=opaque, language=LanguageCode.JAVA, version=VERSION, ext=ext, body=body
+            code,
+            opaque=opaque,
+            language=LanguageCode.JAVA,
+            version=VERSION,
+            ext=header.to_ext(),
+            body=body,
         )
         with trio.move_on_after(ANSWER_TIMEOUT):
             await self._stream.send_all(self._frames.encode(command))
@@ -265,14 +273,13 @@ class NameServerLink:
             self._answered.set()
             self._answered = trio.Event()
 
-    def _identity(self) -> dict[str, str]:
+    def _identity(self) -> BrokerHeader:
         options = self._own.options
-        return {
-            "brokerAddr": self._own.address,
-            "brokerId": "0",
-            "brokerName": options.broker_name,
-            "clusterName": options.broker_cluster_name,
-        }
+        return BrokerHeader(
+            broker_address=self._own.address,
+            broker_name=options.broker_name,
+            cluster_name=options.broker_cluster_name,
+        )
 
 
 _FAILURES = (

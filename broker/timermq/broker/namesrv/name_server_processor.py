@@ -15,9 +15,16 @@ from timermq.remoting.admin_body import decode_config, encode_properties
 from timermq.remoting.bodies import json_items, load_json
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean, integer, text
+from timermq.remoting.name_server_header import (
+    BrokerNameHeader,
+    KvConfigHeader,
+    KvNamespaceHeader,
+    PutKvConfigHeader,
+    RegisterBrokerHeader,
+)
 from timermq.remoting.queue_json import encode_json
 from timermq.remoting.registration import RouteVersion, body_crc32, decode_registration, queue_data
+from timermq.remoting.topic_header import ForgetTopicHeader, TopicHeader
 
 from ..admin.live_settings import settings_text
 from ..admin.topic_processor import Saved
@@ -79,10 +86,11 @@ class NameServerProcessor:
 
     def register(self, session: Session, command: Command) -> Command:
         """Take a broker's addresses and topics over (103)."""
-        identity = _identity(command)
+        header = RegisterBrokerHeader.of(command)
+        identity = _identity(header)
         if self._is_own(identity):
             return command.answer(ResponseCode.SUCCESS)
-        crc = integer(command, "bodyCrc32", default=0)
+        crc = header.body_crc32
         if crc and crc != body_crc32(command.body):
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
@@ -90,7 +98,7 @@ class NameServerProcessor:
                 f"expected {crc}, found {body_crc32(command.body)}",
             )
         found = decode_registration(
-            command.body, identity.broker_name, compressed=boolean(command, "compressed")
+            command.body, identity.broker_name, compressed=header.compressed
         )
         is_new = (
             self.routes.renew(broker_name=identity.broker_name, broker_id=identity.broker_id)
@@ -115,7 +123,7 @@ class NameServerProcessor:
 
     def unregister(self, _session: Session, command: Command) -> Command:
         """A broker says goodbye (104)."""
-        identity = _identity(command)
+        identity = _identity(RegisterBrokerHeader.of(command))
         if not self._is_own(identity):
             self.routes.unregister(
                 broker_name=identity.broker_name,
@@ -127,7 +135,8 @@ class NameServerProcessor:
 
     def query_version(self, _session: Session, command: Command) -> Command:
         """Whether a broker's topics have changed since it registered (322); a sign of life, too."""
-        name, broker_id = text(command, "brokerName"), integer(command, "brokerId", default=0)
+        header = BrokerNameHeader.of(command)
+        name, broker_id = header.broker_name, header.broker_id
         asked = RouteVersion.from_json(load_json(command.body, "dataVersion"))
         known = self.routes.renew(broker_name=name, broker_id=broker_id)
         return command.answer(
@@ -138,21 +147,19 @@ class NameServerProcessor:
 
     def broker_heartbeat(self, _session: Session, command: Command) -> Command:
         """A sign of life between two registrations (904)."""
-        self.routes.renew(
-            broker_name=text(command, "brokerName"),
-            broker_id=integer(command, "brokerId", default=0),
-        )
+        header = BrokerNameHeader.of(command)
+        self.routes.renew(broker_name=header.broker_name, broker_id=header.broker_id)
         return command.answer(ResponseCode.SUCCESS)
 
     def delete_topic(self, _session: Session, command: Command) -> Command:
         """Forget a topic's queues on other brokers (216); our own are those that we have."""
-        cluster = text(command, "clusterName", default="") or None
-        self.routes.delete_topic(text(command, "topic"), cluster=cluster)
+        header = ForgetTopicHeader.of(command)
+        self.routes.delete_topic(header.topic, cluster=header.cluster_name or None)
         return command.answer(ResponseCode.SUCCESS)
 
     def put_topic(self, _session: Session, command: Command) -> Command:
         """Note a topic's queues on brokers that are registered (217)."""
-        topic = text(command, "topic")
+        topic = TopicHeader.of(command).topic
         fault = topic_fault(topic)
         if fault is not None:
             raise RefusedError(ResponseCode.INVALID_PARAMETER, "TOPIC_NAME", fault)
@@ -162,22 +169,24 @@ class NameServerProcessor:
 
     def wipe_write_perm(self, _session: Session, command: Command) -> Command:
         """Keep producers away from a broker (205)."""
-        count = self._set_writeable(text(command, "brokerName"), writeable=False)
+        count = self._set_writeable(BrokerNameHeader.of(command), writeable=False)
         return command.answer(ResponseCode.SUCCESS, ext={"wipeTopicCount": str(count)})
 
     def add_write_perm(self, _session: Session, command: Command) -> Command:
         """Let producers use a broker again (327)."""
-        count = self._set_writeable(text(command, "brokerName"), writeable=True)
+        count = self._set_writeable(BrokerNameHeader.of(command), writeable=True)
         return command.answer(ResponseCode.SUCCESS, ext={"addTopicCount": str(count)})
 
     def put_text(self, session: Session, command: Command) -> None:
         """Keep a text for operators (100)."""
-        self.texts.put(text(command, "namespace"), text(command, "key"), text(command, "value"))
+        header = PutKvConfigHeader.of(command)
+        self.texts.put(header.namespace, header.key, header.value)
         self._answer_saved(session, command)
 
     def get_text(self, _session: Session, command: Command) -> Command:
         """A text by namespace and key (101)."""
-        namespace, key = text(command, "namespace"), text(command, "key")
+        header = KvConfigHeader.of(command)
+        namespace, key = header.namespace, header.key
         value = self.texts.get(namespace, key)
         if value is None:
             raise _no_text(f"no text {ascii(key)[:130]} in namespace {ascii(namespace)[:130]}")
@@ -185,12 +194,13 @@ class NameServerProcessor:
 
     def delete_text(self, session: Session, command: Command) -> None:
         """Delete a text; answered when the file is saved (102)."""
-        self.texts.delete(text(command, "namespace"), text(command, "key"))
+        header = KvConfigHeader.of(command)
+        self.texts.delete(header.namespace, header.key)
         self._answer_saved(session, command)
 
     def list_texts(self, _session: Session, command: Command) -> Command:
         """All texts of a namespace (219)."""
-        namespace = text(command, "namespace")
+        namespace = KvNamespaceHeader.of(command).namespace
         found = self.texts.namespace(namespace)
         if found is None:
             raise _no_text(f"no namespace {ascii(namespace)[:130]}")
@@ -217,7 +227,8 @@ class NameServerProcessor:
 
         answer_later(session, command, wait_saved)
 
-    def _set_writeable(self, broker_name: str, *, writeable: bool) -> int:
+    def _set_writeable(self, header: BrokerNameHeader, *, writeable: bool) -> int:
+        broker_name = header.broker_name
         log.warning("write permission changed", broker=broker_name, writeable=writeable)
         if broker_name == self.own.options.broker_name:
             self.own.is_wiped = not writeable
@@ -242,22 +253,20 @@ class NameServerProcessor:
         )
 
 
-def _identity(command: Command) -> BrokerIdentity:
+def _identity(header: RegisterBrokerHeader) -> BrokerIdentity:
     """The broker that a registration is of.
 
     Raises:
         RefusedError: A name that no topic could have, or no address (29).
     """
     identity = BrokerIdentity(
-        cluster=text(command, "clusterName"),
-        broker_name=text(command, "brokerName"),
-        broker_id=integer(command, "brokerId", default=MASTER_ID),
-        address=text(command, "brokerAddr"),
-        ha_address=text(command, "haServerAddr", default=""),
-        enable_acting_master=boolean(command, "enableActingMaster"),
-        timeout_ms=min(
-            integer(command, "heartbeatTimeoutMillis", default=TIMEOUT_MS), TIMEOUT_MAX_MS
-        ),
+        cluster=header.cluster_name,
+        broker_name=header.broker_name,
+        broker_id=header.broker_id,
+        address=header.broker_address,
+        ha_address=header.ha_address,
+        enable_acting_master=header.enable_acting_master,
+        timeout_ms=_timeout_ms(header.heartbeat_timeout_ms),
     )
     for name in (identity.cluster, identity.broker_name):
         fault = topic_fault(name)
@@ -272,6 +281,10 @@ def _identity(command: Command) -> BrokerIdentity:
             f"and {identity.broker_id}",
         )
     return identity
+
+
+def _timeout_ms(asked_ms: int | None) -> int:
+    return TIMEOUT_MS if asked_ms is None else min(asked_ms, TIMEOUT_MAX_MS)
 
 
 def _no_text(reason: str) -> RefusedError:

@@ -15,9 +15,10 @@ import attrs
 from timermq.remoting.bodies import topic_list
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import text
+from timermq.remoting.name_server_header import BrokerNameHeader
 from timermq.remoting.queue_json import encode_json
 from timermq.remoting.route_body import BrokerData, cluster_info, topic_route
+from timermq.remoting.topic_header import ClusterTopicsHeader, TopicHeader
 
 from ..dispatcher import Handler
 from ..refusal import RefusedError
@@ -47,7 +48,7 @@ class RouteProcessor:
 
     def route_info(self, _session: Session, command: Command) -> Command:
         """The brokers and queues of a topic (105)."""
-        topic = text(command, "topic")
+        topic = TopicHeader.of(command).topic
         own = self.own.queue_data(topic)
         queues = [*([] if own is None else [own]), *self.routes.queues(topic)]
         if not queues:
@@ -71,7 +72,7 @@ class RouteProcessor:
 
     def topics_by_cluster(self, _session: Session, command: Command) -> Command:
         """The names of a cluster's topics (224)."""
-        cluster = text(command, "cluster")
+        cluster = ClusterTopicsHeader.of(command).cluster
         names = self.routes.topics(cluster)
         if cluster == self.own.options.broker_cluster_name:
             names |= self._own_topics()
@@ -87,12 +88,13 @@ class RouteProcessor:
 
     def broker_members(self, _session: Session, command: Command) -> Command:
         """The addresses of one broker name: the master and its slaves (901)."""
-        name = text(command, "brokerName")
+        header = BrokerNameHeader.of(command)
+        name = header.broker_name
         found = next((one for one in self._brokers() if one.broker_name == name), None)
         group: dict[str, object] = {
             "brokerAddrs": {} if found is None else dict(sorted(found.addresses.items())),
             "brokerName": name,
-            "cluster": text(command, "clusterName", default=""),
+            "cluster": header.cluster_name,
         }
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"brokerMemberGroup": group}))
 

@@ -23,7 +23,7 @@ from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import integer, text
+from timermq.remoting.recall_header import CancelHeader
 
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
@@ -47,7 +47,8 @@ class CancelProcessor:
         """The verdict, as soon as it is durable."""
         now_ms = self.now_ms()
         check_recall(self.options, now_ms)
-        wanted, deliver_ms = self._wanted(command), _deliver_ms(command, now_ms)
+        header = CancelHeader.of(command)
+        wanted, deliver_ms = self._wanted(header), _deliver_ms(header, now_ms)
         cancellation = self.timer_store.cancellation
         try:
             result = (
@@ -60,18 +61,16 @@ class CancelProcessor:
         answer = command.answer(ResponseCode.SUCCESS, ext=self._facts(wanted, deliver_ms, result))
         return self.durable.answer(session, answer, result.end)
 
-    def _wanted(self, command: Command) -> Wanted:
-        topic = text(command, "topic")
-        names = ("recallHandle", "uniqueKey", "key")
-        given = [(name, command.ext[name]) for name in names if command.ext.get(name)]
-        if len(given) != 1:
+    def _wanted(self, header: CancelHeader) -> Wanted:
+        topic, unique_key, key = header.topic, header.unique_key, header.key
+        found = sum(map(bool, (header.recall_handle, unique_key, key)))
+        if found != 1:
             raise illegal(
-                "CANCEL_TARGET", f"expected one of {', '.join(names)}, found {len(given)}"
+                "CANCEL_TARGET", f"expected one of recallHandle, uniqueKey, key, found {found}"
             )
-        ((name, value),) = given
-        if name != "recallHandle":
-            return Wanted(topic, value, is_unique_key=name == "uniqueKey")
-        handle = read_handle(value)
+        if not header.recall_handle:
+            return Wanted(topic, unique_key or key or "", is_unique_key=bool(unique_key))
+        handle = read_handle(header.recall_handle)
         check_addressed(handle, topic, self.options.broker_name)
         return Wanted(topic, handle.unique_key)
 
@@ -91,15 +90,16 @@ class CancelProcessor:
         }
 
 
-def _deliver_ms(command: Command, now_ms: int) -> int | None:
+def _deliver_ms(header: CancelHeader, now_ms: int) -> int | None:
     """The new moment, None to cancel."""
-    moment = integer(command, "deliverMs", default=-1)
-    delay = integer(command, "delayMs", default=-1)
-    if moment >= 0 and delay >= 0:
-        raise illegal("CANCEL_MOMENT", "expected one of deliverMs and delayMs, found both")
-    if moment < 0 and delay < 0:
-        asked = [name for name in ("deliverMs", "delayMs") if command.ext.get(name)]
-        if asked:
-            raise illegal("TIMER_NEGATIVE", f"{asked[0]} is negative")
+    moment, delay = header.deliver_ms, header.delay_ms
+    if moment is None and delay is None:
         return None
-    return moment if moment >= 0 else now_ms + delay
+    if moment is not None and delay is not None and moment >= 0 and delay >= 0:
+        raise illegal("CANCEL_MOMENT", "expected one of deliverMs and delayMs, found both")
+    if moment is not None and moment >= 0:
+        return moment
+    if delay is not None and delay >= 0:
+        return now_ms + delay
+    name = "delayMs" if moment is None else "deliverMs"
+    raise illegal("TIMER_NEGATIVE", f"{name} is negative")

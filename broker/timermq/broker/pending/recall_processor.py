@@ -19,7 +19,7 @@ from timermq.pipeline.records.delete_message import RECALL_BODY, RECALL_TAG
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import text
+from timermq.remoting.recall_header import RecallHeader
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import encode
 
@@ -46,13 +46,14 @@ class RecallProcessor:
         """Store the delete message of a handle; the checks are in Java's order."""
         now_ms = self.now_ms()
         check_recall(self.options, now_ms)
-        topic = text(command, "topic")
+        header = RecallHeader.of(command)
+        topic = header.topic
         self.topics.existing(topic)
-        handle = self._check_handle(text(command, "recallHandle", default=""), topic, now_ms)
+        handle = self._check_handle(header.recall_handle, topic, now_ms)
         end = (
             self._cancel(handle, now_ms)
             if self.timer_store.store.options.message_index_enable
-            else self._store_delete(session, command, handle, now_ms)
+            else self._store_delete(session, header, handle, now_ms)
         )
         answer = command.answer(
             ResponseCode.SUCCESS,
@@ -75,11 +76,11 @@ class RecallProcessor:
         return result.end
 
     def _store_delete(
-        self, session: Session, command: Command, handle: RecallHandle, now_ms: int
+        self, session: Session, header: RecallHeader, handle: RecallHandle, now_ms: int
     ) -> int:
         if handle.timestamp_ms <= now_ms:
             raise illegal("RECALL_TOO_LATE", f"the moment {handle.timestamp_ms} is past")
-        message = _delete_message(session, handle, _producer_group(command), now_ms)
+        message = _delete_message(session, handle, _producer_group(header), now_ms)
         timer_result = self.timer_store.put([message])[0]
         if not timer_result.result.status.is_stored:
             raise RefusedError(
@@ -171,9 +172,9 @@ def _delete_message(
     )
 
 
-def _producer_group(command: Command) -> str:
+def _producer_group(header: RecallHeader) -> str:
     """The group that recalls, if it names a legal one; it is only written down."""
-    group = text(command, "producerGroup", default="")
+    group = header.producer_group
     return group if group_fault(group) is None else ""
 
 

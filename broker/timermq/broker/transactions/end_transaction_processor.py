@@ -15,7 +15,8 @@ import attrs
 
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import FieldError, boolean, integer, text
+from timermq.remoting.field import FieldError
+from timermq.remoting.transaction_header import EndTransactionHeader
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
@@ -44,23 +45,24 @@ class EndTransactionProcessor:
 
     def handle(self, session: Session, command: Command) -> Command | None:
         """End a transaction; the checks are in Java's order."""
-        decision = integer(command, "commitOrRollback")
+        header = EndTransactionHeader.of(command)
+        decision = header.decision
         if decision == UNKNOWN:
             return None
         if decision not in (COMMIT, ROLLBACK):
             expected = f"{COMMIT}, {ROLLBACK} or {UNKNOWN}"
             raise FieldError(command, "commitOrRollback", expected, str(decision))
-        half = self._half(command)
-        self._check_immunity(command, half)
-        _check_named(command, half)
+        half = self._half(header)
+        self._check_immunity(header, half)
+        _check_named(header, half)
         transactions = self.transactions
         end = transactions.commit(half) if decision == COMMIT else transactions.rollback(half)
         if command.is_oneway:
             return None
         return self.durable.answer(session, command.answer(ResponseCode.SUCCESS), end)
 
-    def _half(self, command: Command) -> HalfMessage:
-        offset = integer(command, "commitLogOffset")
+    def _half(self, header: EndTransactionHeader) -> HalfMessage:
+        offset = header.phy_offset
         data = look_message_by_offset(self.store, offset, check_crc=False)
         try:
             if data is not None:
@@ -70,9 +72,9 @@ class EndTransactionProcessor:
             reason = str(error)
         raise _wrong("TRANSACTION_NOT_FOUND", f"no half message begins at {offset}: {reason}")
 
-    def _check_immunity(self, command: Command, half: HalfMessage) -> None:
+    def _check_immunity(self, header: EndTransactionHeader, half: HalfMessage) -> None:
         """Refuse an ending of the producer's own that comes when it is to be asked (604)."""
-        if half.immunity_ms is None or boolean(command, "fromTransactionCheck", default=False):
+        if half.immunity_ms is None or header.from_transaction_check:
             return
         immunity_ms = max(half.immunity_ms, self.options.transaction_time_out_ms)
         age_ms = self.now_ms() - half.first_ms
@@ -85,16 +87,16 @@ class EndTransactionProcessor:
             )
 
 
-def _check_named(command: Command, half: HalfMessage) -> None:
+def _check_named(header: EndTransactionHeader, half: HalfMessage) -> None:
     """Refuse an ending whose words are not those of the half message (1)."""
-    group = text(command, "producerGroup")
+    group = header.producer_group
     if half.group != group:
         raise _wrong(
             "TRANSACTION_GROUP",
             f"the half message is of group {ascii(half.group)[:130]}, the request of "
             f"{ascii(group)[:130]}",
         )
-    offset = integer(command, "tranStateTableOffset")
+    offset = header.queue_offset
     if half.queue_offset != offset:
         raise _wrong(
             "TRANSACTION_OFFSET",
@@ -102,7 +104,7 @@ def _check_named(command: Command, half: HalfMessage) -> None:
         )
     # RocketMQ looks at the two offsets alone: after a power cut another half message of the group
     # may have them.
-    unique_key = text(command, "transactionId", default="")
+    unique_key = header.unique_key
     if unique_key and unique_key != half.unique_key:
         raise _wrong(
             "TRANSACTION_ID",

@@ -7,10 +7,9 @@ import structlog
 
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.remoting.clock_report import ClockReport
+from timermq.remoting.clock_report import ClockHeader, ClockReport
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.field import boolean
 
 from ..session import Session
 
@@ -32,7 +31,7 @@ class ClockProcessor:
         """
         rewinds = False
         status = self.clock.status()
-        if boolean(command, "accept", default=False):
+        if ClockHeader.of(command).accept:
             log.warning("clock accepted", remote=session.remote_address, state=status.state)
             status = self.clock.accept()
             rewinds = self.timer_store.rewind()

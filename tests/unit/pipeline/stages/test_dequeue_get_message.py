@@ -8,7 +8,8 @@ import trio
 
 from fakes import ManualClock
 from simulation.staged_service import ROOT, delete_of, timed
-from timermq.pipeline.records.foreign_key import AlreadyDone, Doubt, pending_key
+from timermq.pipeline.records.deduplication import AlreadyDone, Doubt
+from timermq.pipeline.records.foreign_key import pending_key
 from timermq.pipeline.records.undeliverable import Reason
 from timermq.pipeline.stages.dequeue_get_message import WARM_MS, DequeueGetMessage
 from timermq.pipeline.stages.timer_request import DeliverBatch, DequeueBatch, ReadMark

@@ -1,0 +1,56 @@
+"""Headers about consumer groups: their configuration, and how far they have come.
+
+Source: Java ``GetConsumeStatsRequestHeader`` and others, named at each class.
+"""
+
+from __future__ import annotations
+
+from .request_header import RequestHeader, boolean, request_header, text
+
+
+@request_header
+class GroupHeader(RequestHeader):
+    """A group by its name (343, 352).
+
+    Java: ``QueryTopicsByConsumerRequestHeader``, ``GetSubscriptionGroupConfigRequestHeader``.
+    """
+
+    group: str = text("group")
+
+
+@request_header
+class DeleteGroupHeader(RequestHeader):
+    """A group that is deleted (207). Java: ``DeleteSubscriptionGroupRequestHeader``."""
+
+    group_name: str = text("groupName")
+    clean_offset: bool = boolean("cleanOffset", default=False)
+    """With what it has committed."""
+
+
+@request_header
+class GroupTopicHeader(RequestHeader):
+    """A group and a topic (303, 345).
+
+    Java: ``QueryConsumeTimeSpanRequestHeader``, ``QuerySubscriptionByConsumerRequestHeader``.
+    """
+
+    topic: str = text("topic")
+    group: str = text("group")
+
+
+@request_header
+class ConsumeStatsHeader(RequestHeader):
+    """How far a group is (208). Java: ``GetConsumeStatsRequestHeader``."""
+
+    consumer_group: str = text("consumerGroup")
+    topic: str = text("topic", default="")
+    topic_list: str = text("topicList", default="")
+    """More topics, with ``;`` between. Without any topic: all that the group has consumed."""
+
+
+@request_header
+class BrokerConsumeStatsHeader(RequestHeader):
+    """How far all groups are (317). Java: ``GetConsumeStatsInBrokerHeader``."""
+
+    is_order: bool = boolean("isOrder", default=False)
+    """In topics with an order alone."""
