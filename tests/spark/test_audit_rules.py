@@ -16,7 +16,7 @@ from spark.planted_store import SEGMENT_UNITS, Plant
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.spark import SparkJobError, StoreView, read_table
-from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, passes
+from timermq.pipeline.spark.jobs.audit import Audit, audit, audit_on, job
 from timermq.pipeline.spark.store_view import life_of
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import MAGIC_DELETE, UNIT
@@ -212,7 +212,7 @@ def test_a_broker_that_starts_meanwhile(
     def life_now(_: str) -> tuple[bool, int]:
         return lives.pop()
 
-    monkeypatch.setattr(passes, "life_of", life_now)
+    monkeypatch.setattr(job, "life_of", life_now)
 
     with pytest.raises(SparkJobError, match="a broker was started on it since the job began"):
         audit(spark, str(store))

@@ -136,7 +136,7 @@ class Quarantine:
 
     # -- quarantine ------------------------------------------------------------------------
 
-    def set_aside(self, faults: list[Undeliverable], now_ms: int) -> str | None:
+    def add(self, faults: list[Undeliverable], now_ms: int) -> str | None:
         """Store an entry for each, and take from the list what is stored.
 
         A record that is in quarantine already, or was, is not quarantined again. What was cancelled

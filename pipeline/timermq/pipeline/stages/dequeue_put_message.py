@@ -107,7 +107,7 @@ class DequeuePutMessage:
         if due is not None:
             await self._deliver(due)
         if batch is not None and batch is not due and batch.undeliverable:
-            await self._set_aside(batch.undeliverable)
+            await self._keep_undeliverable(batch.undeliverable)
         self.state.early_py = self.early.first_py()
         if batch is not None and batch.is_last:
             self.state.under_way.popleft()
@@ -147,7 +147,7 @@ class DequeuePutMessage:
         if due is None or not await self._put_copies(due):
             await self._put_messages(self._convert(batch), batch)
         if batch.undeliverable:
-            await self._set_aside(batch.undeliverable)
+            await self._keep_undeliverable(batch.undeliverable)
 
     async def _put_copies(self, due: DueCopies) -> bool:
         """Put a usual batch; False, with nothing done, when the store wants messages."""
@@ -200,12 +200,12 @@ class DequeuePutMessage:
         self.counts.deliver_backoff.over()
         await trio.lowlevel.checkpoint()
 
-    async def _set_aside(self, faults: list[Undeliverable]) -> None:
+    async def _keep_undeliverable(self, faults: list[Undeliverable]) -> None:
         """Bring what cannot be delivered to the quarantine, as soon as the store takes it."""
         while True:
             self._take_cancelled(faults)
             met = [one.offset_py for one in faults]
-            refusal = self.quarantine.set_aside(faults, self.clock.now_ms())
+            refusal = self.quarantine.add(faults, self.clock.now_ms())
             for offset_py in met[: len(met) - len(faults)]:
                 self.state.meet(offset_py)
             if refusal is None:
