@@ -4,9 +4,10 @@ This is the last gate before a message can be seen (NOT_BEFORE): a batch is writ
 wall clock has reached the moment of each of its messages, whatever the stages before believed. What
 is not due any more, because the clock was set back, steps aside until it is (``early_messages``).
 
-A message that the store cannot take now (disk full, log failing over) is put again until it can:
-only what failed, in order, for ever (``backoff``). A message that the store will never take, or
-that no message can be made of, is quarantined (``quarantine``) before anything later is delivered.
+A message that the store cannot take now (disk full, log failing over) is retried until it can:
+only what failed, in order, without limit (``backoff``). A message that the store will never take,
+or that no message can be made of, is quarantined (``quarantine``) before anything later is
+delivered.
 
 Each record names its origin (ONCE): see ``deduplication``.
 
