@@ -74,7 +74,7 @@ def test_list_show_retry_and_drop(timermq: RunProgram, tmp_path: Path) -> None:
         kept = timermq("quarantine", "retry", first, *at)
         assert (kept.code, kept.out.partition(":")[0]) == (1, "kept")
         for end in ("\n", ": before; nothing was done now\n"):
-            ran = timermq("quarantine", "retry", first, "--topic", "Mended", *at)
+            ran = timermq("quarantine", "retry", first, "--topic", "Repaired", *at)
             assert (ran.code, ran.out) == (0, f"retried{end}")
             ran = timermq("quarantine", "drop", second, *at)
             assert (ran.code, ran.out) == (0, f"dropped{end}")
@@ -88,7 +88,7 @@ def test_list_show_retry_and_drop(timermq: RunProgram, tmp_path: Path) -> None:
             "timermq: not_found: no message 7 is in quarantine\n",
         )
         flags = ("--group", "G", "--count", "1", "--timeout", "20s", "--from", "first", "--json")
-        (got,) = timermq("consume", "Mended", *flags, *at).rows
+        (got,) = timermq("consume", "Repaired", *flags, *at).rows
         assert got["body"] == "poison 0"
         sent = timermq("send", TIMER_TOPIC, "poison", *at)
         assert (sent.code, "TOPIC_NOT_ALLOWED" in sent.err) == (1, True)

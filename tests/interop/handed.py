@@ -187,7 +187,7 @@ class Handed:
         return min(max(begin, due_ms) for begin, end in self.running_ms if due_ms < end - 1_500)
 
     def records(self) -> list[Record]:
-        """All that stands in the commit log of the store, which nobody serves."""
+        """All that stands in the commit log of the stopped store."""
         return stored_records(self.store, options=FILES)
 
 

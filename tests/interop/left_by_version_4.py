@@ -319,7 +319,7 @@ class Told:
         )
 
     def _asked(self, *words: str) -> list[Row]:
-        """What our program says of the store, which nobody serves."""
+        """What our program says of the stopped store."""
         argv = [*words, "--json"]
         if words[0] == "store":
             argv += ["--config", str(self.config)]

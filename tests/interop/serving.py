@@ -51,8 +51,8 @@ def start(
 ) -> Broker:
     """Start ``timermq serve`` on ``store`` and wait until it says that it is ready.
 
-    Its log is beside the store, unless it is to be elsewhere. Whoever starts a broker ends it,
-    whatever happens in between: tests do by ``starting``.
+    Its log is beside the store, unless it is to be elsewhere. The test that starts a broker ends
+    it, whatever happens in between: tests do by ``starting``.
     """
     listen = listen or f"127.0.0.1:{free_port()}"
     namesrv = namesrv or f"127.0.0.1:{free_port()}"

@@ -1,4 +1,4 @@
-"""What stands in the commit log of a store that nobody serves, whoever wrote it."""
+"""What stands in the commit log of a stopped store, of any writer."""
 
 from __future__ import annotations
 

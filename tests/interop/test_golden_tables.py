@@ -46,7 +46,7 @@ def test_tables(opened: Opened) -> None:
 
 
 def test_timer_metrics(opened: Opened) -> None:
-    """The counts of waiting messages are printed as they were stored."""
+    """The counts of pending messages are printed as they were stored."""
     metrics = TimerMetrics.load(OsDisk(), f"{opened.golden.root}/config/timermetrics")
 
     assert file_bytes(opened, "config/timermetrics").decode() == metrics.text(AFTERWARDS_MS)

@@ -1,6 +1,6 @@
 """Unmodified RocketMQ clients against a serving broker: sent, waited for, received, once.
 
-C++ sends by SEND_MESSAGE, Java by SEND_MESSAGE_V2, and takes back by RECALL_MESSAGE.
+C++ sends by SEND_MESSAGE, Java by SEND_MESSAGE_V2, and cancels by RECALL_MESSAGE.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ async def test_killed_java_store(
     """What was pending arrives at its moment, once, as it was sent.
 
     So does what Java's recovery delivers twice. Messages without a real topic in front of it are
-    set aside; Java stops at the first of them.
+    quarantined; Java stops at the first of them.
     """
     store = golden_stores["g3"]
     manifest = store.manifest

@@ -171,7 +171,7 @@ def test_transactions(story: Story) -> None:
 
 
 def test_a_half_message_with_a_level(story: Story) -> None:
-    """RocketMQ has lost its topic, and throws it away when it is due: here it is set aside."""
+    """RocketMQ has lost its topic, and throws it away when it is due: here it is quarantined."""
     unique_id = story.sent[HALF_WITH_LEVEL][1]
 
     assert HALF_WITH_LEVEL in held(story)
@@ -202,7 +202,7 @@ def test_plan(story: Story) -> None:
         for name, one in held(story).items()
         if name not in {*delivered(story), HALF_WITH_LEVEL}
     )
-    left["set aside"] = 1
+    left["quarantined"] = 1
     left["done"] = sum(count - story.delay_offsets.get(level, 0) for level, count in done.items())
     stored = sum(one.topic in TOPICS for one in story.javas.stored)
 

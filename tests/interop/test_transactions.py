@@ -56,7 +56,7 @@ def decided(client: Talking, **decisions: str) -> None:
 
 
 def arrived(store: Path) -> Counter[str]:
-    """How often each message stands on the topic, in a store that nobody serves."""
+    """How often each message stands on the topic, in a stopped store."""
     return Counter(one.body.decode() for one in stored_records(store, TOPIC))
 
 

@@ -28,7 +28,7 @@ class Facts:
     """The first record of each version that was to wait, the newest last."""
     waits_at: int = -1
     """Position of the newest record of the newest version: an older one may roll on beside it."""
-    taken_back: set[int] = attrs.Factory(set[int])
+    deleted: set[int] = attrs.Factory(set[int])
     """Positions of first records whose version a delete has cancelled."""
     arrivals: list[LogRecord] = attrs.Factory(list[LogRecord])
     roll_count: int = 0
@@ -36,7 +36,7 @@ class Facts:
     @property
     def is_cancelled(self) -> bool:
         """Whether the newest version is."""
-        return bool(self.versions) and self.versions[-1].position in self.taken_back
+        return bool(self.versions) and self.versions[-1].position in self.deleted
 
 
 @attrs.define(eq=False)
@@ -113,7 +113,7 @@ def _note_timer(found: LogFacts, record: LogRecord, before: LogRecord | None) ->
             if not is_roll:
                 found.recalls[key].append(record)
         elif "TIMER_DEL_FOR" not in record.properties and order in found.by_order:
-            found.by_order[order].taken_back.add(order)
+            found.by_order[order].deleted.add(order)
         return
     facts = found.by_name[record.name]
     facts.roll_count += is_roll

@@ -108,7 +108,7 @@ class Trade:
 
         Args:
             arrived: Messages on the real topic.
-            discarded: Messages that were put aside.
+            discarded: Transactions that were discarded.
             is_open: Whether the broker takes it for open.
         """
         found = f"{self}: arrived {arrived}, discarded {discarded}, open {is_open}"

@@ -85,7 +85,7 @@ def name_in(data: bytes) -> str:
     return data[start + 9 : data.find(b"\x02", start)].decode() if start >= 0 else ""
 
 
-def set_aside(service: TimerMessageStore) -> list[str]:
+def quarantined(service: TimerMessageStore) -> list[str]:
     """Names of the messages in quarantine, all for being in doubt."""
     names: list[str] = []
     for entry, _ in service.quarantine.entries():
@@ -131,7 +131,7 @@ async def test_what_stands_behind_damage_counts(
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
         await trio.sleep(30)
         assert arrived(service.store) == Counter(NAMES)
-        assert set_aside(service) == []
+        assert quarantined(service) == []
 
 
 async def test_what_stands_behind_damage_counts_when_the_wheel_begins_anew(
@@ -194,7 +194,7 @@ async def test_a_damaged_delivery_counts_as_far_as_its_head_is_readable(
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
         await trio.sleep(30)
         assert arrived(service.store) == Counter(NAMES)
-        assert set_aside(service) == (["m7"] if place == "position" else [])
+        assert quarantined(service) == (["m7"] if place == "position" else [])
 
 
 async def test_messages_whose_deliveries_are_lost_are_quarantined_by_name(
@@ -224,7 +224,7 @@ async def test_messages_whose_deliveries_are_lost_are_quarantined_by_name(
         assert {name: n for name, n in found.items() if name} == {
             name: 1 for name in expected if name not in ("m7", "m8", "m9")
         }
-        assert set_aside(service) == ["m7", "m8", "m9"]
+        assert quarantined(service) == ["m7", "m8", "m9"]
 
 
 async def test_lost_records_of_other_topics_leave_nothing_in_doubt(
@@ -253,7 +253,7 @@ async def test_lost_records_of_other_topics_leave_nothing_in_doubt(
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
         await trio.sleep(10)
         assert arrived(service.store) == Counter(["due"])
-        assert set_aside(service) == []
+        assert quarantined(service) == []
 
 
 @pytest.mark.parametrize("place", ["size", "magic"])

@@ -188,7 +188,7 @@ async def test_stores_without_levels(autojump_clock: trio.testing.MockClock) -> 
     assert not disk.exists(f"{ROOT}/{PATH}")
 
 
-async def test_set_aside(autojump_clock: trio.testing.MockClock) -> None:
+async def test_messages_that_are_quarantined(autojump_clock: trio.testing.MockClock) -> None:
     """What can go nowhere is kept, a retry waits for its slot; the others are not held up."""
     clock = VirtualClock()
     nowhere = Message("SCHEDULE_TOPIC_XXXX", 1, b"x", b"UNIQ_KEY\x01x\x02DELAY\x012\x02")

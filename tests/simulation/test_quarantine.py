@@ -680,7 +680,7 @@ async def test_what_was_cancelled_is_not_quarantined(
         fault = attrs.evolve(on_its_way(service, "a"), order_py=first_py)
         if left == "nothing":
             fault = attrs.evolve(fault, record=b"")
-        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        assert service.quarantine.add([fault], clock.now_ms()) is None
         assert service.quarantine.active == count
 
 
@@ -697,7 +697,7 @@ async def test_a_producers_own_delete_ends_what_is_in_quarantine(
             service.put([delete_of("a", due_ms)])
         await trio.sleep(30)
         fault = on_its_way(service, "a")
-        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        assert service.quarantine.add([fault], clock.now_ms()) is None
         origin_py = fault.offset_py
         if when == "after":
             assert service.quarantine.active == 1
@@ -731,7 +731,7 @@ async def test_a_producers_own_delete_outlives_the_log(autojump_clock: MockClock
         service.put([timed("a", due_ms)])
         await trio.sleep(30)
         fault = on_its_way(service, "a")
-        assert service.quarantine.set_aside([fault], clock.now_ms()) is None
+        assert service.quarantine.add([fault], clock.now_ms()) is None
         service.put([delete_of("a", due_ms)])
         for _ in range(3):
             service.store.put([Message("P", 0, b"x" * 3_000) for _ in range(4)])

@@ -89,7 +89,7 @@ def newest_copies(store: MessageStore) -> list[tuple[Copy, Copy]]:
     return [(messages[order], delete) for order, delete in deletes.items() if order in messages]
 
 
-def take_back(service: TimerMessageStore, how: str) -> None:
+def cancel_or_move(service: TimerMessageStore, how: str) -> None:
     """Store the messages, and cancel or move all of them."""
     for name in NAMES:
         service.put([timed(name, DUE_MS)])
@@ -148,7 +148,7 @@ async def cancelled_and_cleaned(
     disk: MemoryDisk, clock: VirtualClock, service: TimerMessageStore
 ) -> None:
     """Messages that are cancelled and over, with a segment's border between them and deletes."""
-    take_back(service, "cancel")
+    cancel_or_move(service, "cancel")
     await until_apart(service, clock, is_delete_ahead=True)
     begin_segment(service.store)
     service.put([timed("plain", DUE_MS - 100)])
@@ -179,7 +179,7 @@ async def test_a_kill_behind_cleaning_brings_nothing_back(
     disk = FaultyDisk(memory, ROOT)
     async with running(disk, clock, timer_options=WHEEL, stop=False) as service:
         begin_segment(service.store)
-        take_back(service, "cancel")
+        cancel_or_move(service, "cancel")
         await until_apart(service, clock, is_delete_ahead=True)
         begin_segment(service.store)
         service.put([timed("plain", DUE_MS - 100)])
@@ -289,7 +289,7 @@ async def rolled_behind_its_delete(disk: MemoryDisk, clock: VirtualClock, how: s
     async with running(
         disk, clock, store_options=ONE_SEGMENT, timer_options=options, stop=False
     ) as service:
-        take_back(service, how)
+        cancel_or_move(service, how)
         await trio.sleep(60)
         assert sorted(bodies(service.store)) == ([] if how == "cancel" else sorted(NAMES))
         places = {
@@ -340,7 +340,7 @@ async def test_a_slot_waits_for_a_delete_that_the_full_disk_holds_up(
     clock = VirtualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)
     async with running(disk, clock, store_options=NEVER_FULL, timer_options=WHEEL) as service:
-        take_back(service, "cancel")
+        cancel_or_move(service, "cancel")
         await until_apart(service, clock, is_delete_ahead=False)
         await trio.sleep(0.3)
         segment_size = WHEEL.mapped_file_size_timer_log

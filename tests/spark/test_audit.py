@@ -166,7 +166,7 @@ def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("name", ["g3", "g4"])
 def test_stores_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores, name: str) -> None:
-    """What it delivered and took back is known by name, and what cannot be known is said."""
+    """What it delivered and cancelled is known by name, and what cannot be known is said."""
     result = audit(spark, golden_stores[name].root)
 
     assert clean(result)

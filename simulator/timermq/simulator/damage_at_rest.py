@@ -288,9 +288,9 @@ class DamageAtRest:
         name = name_of(properties)
         self.positions[record.phy_offset] = name
         self.names.add(name)
-        taken_back = properties.get("TIMER_DEL_UNIQKEY")
-        if taken_back is not None and record.topic == TIMER_TOPIC:
-            self.names.add(taken_back.rpartition("+")[2])
+        cancelled_key = properties.get("TIMER_DEL_UNIQKEY")
+        if cancelled_key is not None and record.topic == TIMER_TOPIC:
+            self.names.add(cancelled_key.rpartition("+")[2])
         if record.topic not in TOPICS:
             return
         self.arrived.add(name)

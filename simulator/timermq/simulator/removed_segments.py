@@ -72,9 +72,9 @@ class RemovedSegments:
 
     def _note_delete(self, record: Record) -> None:
         """With a delete goes what it cancelled: a second request for that is not answered so."""
-        taken_back = record.properties_dict().get("TIMER_DEL_UNIQKEY")
-        if taken_back is not None:
-            self.seen.forgotten.add(taken_back.rpartition("+")[2])  # its topic is before it
+        cancelled_key = record.properties_dict().get("TIMER_DEL_UNIQKEY")
+        if cancelled_key is not None:
+            self.seen.forgotten.add(cancelled_key.rpartition("+")[2])  # its topic is before it
 
 
 def _read(disk: Disk, path: str) -> Iterator[Record]:

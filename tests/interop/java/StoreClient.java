@@ -17,7 +17,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *   consume NAMESRV TOPIC GROUP COUNT                               prints GOT body, commits what it took
  *
  * Tags, keys, flag and a property of a message follow from its body. A delay is counted from the start of the sending, and of a level the due time is when it was sent; what is to
- * be recalled is taken back at once.
+ * be recalled is recalled at once.
  */
 public final class StoreClient {
     public static void main(String[] args) {

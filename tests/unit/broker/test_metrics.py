@@ -328,7 +328,7 @@ async def test_quarantined_messages_are_counted(autojump_clock: MockClock) -> No
         assert await counts() == (0, 0, 0)
         faults = [fault(origin_py, Reason.NO_MOMENT) for origin_py in (4_096, 8_192, 12_288)]
         faults.append(fault(16_384, Reason.GONE))
-        assert service.quarantine.set_aside(faults, running.clock.now_ms()) is None
+        assert service.quarantine.add(faults, running.clock.now_ms()) is None
         assert await counts() == (4, 4, 1)
         service.release.retry(4_096, by="test")
         assert await counts() == (3, 4, 1)
@@ -337,7 +337,7 @@ async def test_quarantined_messages_are_counted(autojump_clock: MockClock) -> No
         service.release.drop(8_192, by="test")
         assert await counts() == (2, 4, 1)
         again = [fault(8_192, Reason.NO_MOMENT)]
-        assert service.quarantine.set_aside(again, running.clock.now_ms()) is None
+        assert service.quarantine.add(again, running.clock.now_ms()) is None
         assert await counts() == (2, 4, 1), "a message is put there once"
 
 

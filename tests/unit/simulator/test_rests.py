@@ -263,7 +263,7 @@ def test_a_start_is_refused_by_place_and_leaves_all_as_it_was() -> None:
     assert not damage.is_refused(error)
 
 
-def test_a_refused_start_takes_back_what_was_damaged_and_no_more() -> None:
+def test_a_refused_start_undoes_what_was_damaged_and_no_more() -> None:
     """What was written beside it stays."""
     damage, _ = damaged(1)
     whole, zeroed = left_store().open(LOG).read(0, 4_096), damage.disk.open(LOG).read(0, 4_096)

@@ -227,7 +227,7 @@ def test_a_queue_begun_anew_whose_old_files_may_come_back_is_not_opened() -> Non
 
 
 def test_what_dispatch_cannot_sync_fails_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not retried."""
+    """The sync that failed is not retried."""
     store = open_store(MemoryDisk())
 
     def fail(queue: ConsumeQueue, *_: object) -> None:

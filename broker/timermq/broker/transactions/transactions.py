@@ -257,7 +257,7 @@ class Transactions:
             reason=Reason.DAMAGED if record else Reason.GONE,
             text=reason,
         )
-        refusal = self._timer_store.quarantine.set_aside([fault], self._now_ms())
+        refusal = self._timer_store.quarantine.add([fault], self._now_ms())
         if refusal is None:
             mark = Mark(ending=Ending.DISCARD, offsets=(offset,), name=name)
             results = self._put([], mark, even_when_full=True)

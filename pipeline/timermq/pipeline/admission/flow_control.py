@@ -1,4 +1,4 @@
-"""Flow control of one slot: how many messages may ask for the same moment.
+"""Flow control of one slot: a limit on the messages that ask for the same moment.
 
 Above ``timerCongestNumEachSlot`` (L) messages in a slot, a further one is refused with a
 probability that rises from 0 at L to 1 at 2 L. (RocketMQ's falls from 1 to 0 over that range, issue

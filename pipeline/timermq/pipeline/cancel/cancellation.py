@@ -84,7 +84,7 @@ class Cancellation:
         found = self._find(wanted)
         deletes = [self._delete(one) for one in found.pending]
         self._remember(found.pending, self._put(deletes))
-        for origin_py in found.set_aside:
+        for origin_py in found.quarantined:
             ended = self.quarantine.end(origin_py, State.CANCELLED, PRODUCER)
             if ended.refusal is not None:
                 raise CancelError("CANCEL_NOT_STORED", ended.refusal)
@@ -105,10 +105,10 @@ class Cancellation:
                 record is damaged on the disk; or the moment is beyond the maximum delay.
         """
         found = self._find(wanted)
-        if found.set_aside:
+        if found.quarantined:
             raise CancelError(
                 "CANCEL_QUARANTINED",
-                f"the message {wanted.key} is in quarantine as {found.set_aside[0]}: it can be "
+                f"the message {wanted.key} is in quarantine as {found.quarantined[0]}: it can be "
                 "cancelled, or retried there",
             )
         if found.verdict is not Verdict.CANCELLED or not found.pending:

@@ -62,7 +62,7 @@ class Found:
     delivered: int
     newest_py: int = -1
     """Position of the newest record."""
-    set_aside: tuple[int, ...] = ()
+    quarantined: tuple[int, ...] = ()
     """Positions of records that are in quarantine."""
     has_open_delete: bool = False
     """A delete without an order stands with the key, and its slot is not through."""
@@ -72,7 +72,7 @@ class Found:
         """What is true now, before anything is done."""
         if self.delivered:
             return Verdict.TOO_LATE
-        waits = self.pending or self.set_aside
+        waits = self.pending or self.quarantined
         return Verdict.CANCELLED if self.cancelled or waits else Verdict.NOT_FOUND
 
 
@@ -98,7 +98,7 @@ class PendingLookup:
         keys = self._unique_keys(records, wanted)
         found = [self._of_unique_key(records, wanted.topic, key) for key in sorted(keys)]
         found = [one for one in found if one.newest_py >= 0]
-        waiting = [one for one in found if one.pending or one.set_aside]
+        waiting = [one for one in found if one.pending or one.quarantined]
         if len(waiting) > 1:
             raise CancelError(
                 "CANCEL_KEY_NOT_UNIQUE",
@@ -134,14 +134,14 @@ class PendingLookup:
     def _of_unique_key(self, records: KeyRecords, topic: str, unique_key: str) -> Found:
         newest: dict[int, PendingMessage] = {}
         deletes: list[tuple[TimerFacts, bytes]] = []
-        set_aside: set[int] = set()
+        quarantined: set[int] = set()
         moves, first_py = SoleMoves(topic), 0
         for phy_offset, record in records.newest_first(TIMER_TOPIC, unique_key, is_unique_key=True):
             try:
                 facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
             except TimerRecordError:
                 if asked_for(record) == topic and self.quarantine.state(phy_offset) is not None:
-                    set_aside.add(phy_offset)
+                    quarantined.add(phy_offset)
                 continue
             if facts.destination.topic != topic:
                 continue
@@ -156,7 +156,7 @@ class PendingLookup:
                 first_py = phy_offset
                 break
         moved_from = moves.moved_from
-        taken_back, made_way = self._deleted_names(deletes, moved_from)
+        cancelled_names, made_way = self._deleted_names(deletes, moved_from)
         found = self._arrived(records, topic, unique_key, newest.values())
         arrived = [record for _, record in found]
         origins = {origin_in(record) for record in arrived}
@@ -165,10 +165,10 @@ class PendingLookup:
         # In the order of the log.
         for one in reversed(newest.values()):
             if self.quarantine.state(one.phy_offset) is not None:
-                set_aside.add(one.phy_offset)
+                quarantined.add(one.phy_offset)
             elif one.phy_offset in origins or (None in origins and _came_later(arrived, one)):
                 delivered += 1
-            elif not taken_back.isdisjoint(names_of(one)):
+            elif not cancelled_names.isdisjoint(names_of(one)):
                 cancelled += 1
             elif one.facts.order_py >= first_py and made_way.isdisjoint(names_of(one)):
                 # What made way may still roll when the message has arrived at its new moment, and
@@ -178,18 +178,18 @@ class PendingLookup:
         pending = [one for one in pending if one.phy_offset not in left_out]
         if len(pending) >= MESSAGES_MAX:
             raise too_common(unique_key, f"{MESSAGES_MAX} pending messages or more")
-        if not (pending or cancelled or delivered or set_aside):
+        if not (pending or cancelled or delivered or quarantined):
             delivered = len(arrived)
             # Where the message is cleaned and its delete is not, that says what became of it.
-            cancelled = 0 if arrived else sum(isinstance(name, bytes) for name in taken_back)
+            cancelled = 0 if arrived else sum(isinstance(name, bytes) for name in cancelled_names)
         else:
             # Another message with the key has arrived, and its records are cleaned.
-            known = {None, *set_aside, *(one.phy_offset for one in newest.values())}
+            known = {None, *quarantined, *(one.phy_offset for one in newest.values())}
             delivered += sum(
                 phy_offset > first_py and origin_in(record) not in known
                 for phy_offset, record in found
             )
-        ends = {one: self.quarantine.state(one) for one in sorted(set_aside)}
+        ends = {one: self.quarantine.state(one) for one in sorted(quarantined)}
         cancelled += sum(end in (State.DROPPED, State.CANCELLED) for end in ends.values())
         # A retry of one whose moment was to come is a record of its own that waits.
         retried = [one for one, end in ends.items() if end is State.RETRIED]
@@ -235,19 +235,19 @@ class PendingLookup:
         it alone. One without an order is RocketMQ's: it has had its effect, if any, when its slot
         is through.
         """
-        taken_back: set[bytes | tuple[int, bytes]] = set()
+        cancelled_names: set[bytes | tuple[int, bytes]] = set()
         made_way: set[bytes] = set()
         for facts, properties in deletes:
             name = deleted_name(properties) or b""
             target_py = find(properties, DELETE_FOR_NAME)
             if find(properties, DELETE_ORDER_NAME) is None:
                 if facts.out_ms < self.read_ms:
-                    taken_back.add((facts.out_ms, name))
+                    cancelled_names.add((facts.out_ms, name))
             elif target_py is None:
-                taken_back.add(name)
+                cancelled_names.add(name)
             elif facts.rolls or (is_position(target_py) and int(target_py) in moved_from):
                 made_way.add(name)
-        return taken_back, made_way
+        return cancelled_names, made_way
 
 
 def asked_for(record: bytes) -> str | None:

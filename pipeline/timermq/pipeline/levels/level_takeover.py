@@ -66,7 +66,7 @@ class _Batch:
         moving = [origin_of(message.prepared_offset) for message in self.messages]
         return moving + [fault.offset_py for fault in self.undeliverable]
 
-    def set_aside(self, offset_py: int, error: TimerRecordError, record: bytes | None) -> None:
+    def quarantine(self, offset_py: int, error: TimerRecordError, record: bytes | None) -> None:
         """Say that an entry is for the quarantine."""
         moment_ms, size_py = self.places[offset_py]
         fault = Undeliverable.of(error, offset_py, size_py, record)
@@ -189,7 +189,7 @@ class LevelTakeover:
         while batch.messages or batch.undeliverable:
             refusal = self._put(batch) if batch.messages else None
             if refusal is None:
-                refusal = self._quarantine.set_aside(batch.undeliverable, self._clock.now_ms())
+                refusal = self._quarantine.add(batch.undeliverable, self._clock.now_ms())
             if refusal is not None:
                 entries = self._pass_by(entries, batch)
                 await self._hold_up(len(batch.messages) + len(batch.undeliverable), refusal)
@@ -225,7 +225,7 @@ class LevelTakeover:
                 self._state.expect(admitted.deliver_ms or 0, self._clock.now_ms())
                 batch.messages.append(admitted.message)
             except TimerRecordError as error:
-                batch.set_aside(offset_py, error, record)
+                batch.quarantine(offset_py, error, record)
         return batch
 
     def _pass_by(self, entries: Entries, batch: _Batch) -> Entries:
@@ -256,7 +256,7 @@ class LevelTakeover:
             text = f"{result.status.name}: {result.remark}"
             if result.status in HOPELESS:
                 record = self._store.commit_log.record_at(offset_py, batch.places[offset_py][1])
-                batch.set_aside(offset_py, TimerRecordError(Reason.REFUSED, text), record)
+                batch.quarantine(offset_py, TimerRecordError(Reason.REFUSED, text), record)
             else:
                 batch.messages.append(message)
                 refusal = text

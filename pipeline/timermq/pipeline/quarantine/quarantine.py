@@ -1,9 +1,9 @@
-"""The quarantine: messages that cannot be delivered, quarantined until somebody decides.
+"""The quarantine: messages that cannot be delivered, kept until an operator decides.
 
-Quarantine is a kind of delivery: an entry in the commit log, under a topic of its own, that
-names the timer record as its origin (``quarantine_record``). So it becomes durable in the same
-order (the checkpoint passes a message only when its entry is synced), recovery knows that the
-record is done (ONCE), and a power cut leaves either a pending message or an entry.
+Quarantine is a kind of delivery: an entry in the commit log, under a topic of its own, that names
+the timer record as its origin (``quarantine_record``). So it becomes durable in the same order (the
+checkpoint passes a message only when its entry is synced), recovery knows that the record is done
+(ONCE), and a power cut leaves either a pending message or an entry.
 
 Nothing goes away by itself. What is in quarantine keeps its segment of the log from being cleaned,
 and is written once more when it grows old, so that the log behind it can go. It ends by a mark:
@@ -136,7 +136,7 @@ class Quarantine:
 
     # -- quarantine ------------------------------------------------------------------------
 
-    def set_aside(self, faults: list[Undeliverable], now_ms: int) -> str | None:
+    def add(self, faults: list[Undeliverable], now_ms: int) -> str | None:
         """Store an entry for each, and take from the list what is stored.
 
         A record that is in quarantine already, or was, is not quarantined again. What was cancelled

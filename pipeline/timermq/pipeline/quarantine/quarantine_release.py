@@ -76,12 +76,12 @@ class QuarantineRelease:
         entry = self._active(origin_py)
         if entry is None:
             return self._ended(origin_py)
-        taken_back = self.quarantine.end_cancelled(entry)
-        if taken_back is not None:
-            if taken_back.refusal is not None:
-                return self._kept(taken_back.refusal)
+        cancelled = self.quarantine.end_cancelled(entry)
+        if cancelled is not None:
+            if cancelled.refusal is not None:
+                return self._kept(cancelled.refusal)
             text = "a delete of its producer stands in the store"
-            return Released(verdict=Verdict.CANCELLED, end=taken_back.end, text=text)
+            return Released(verdict=Verdict.CANCELLED, end=cancelled.end, text=text)
         now_ms = self.clock.now_ms()
         try:
             message = retried_message(

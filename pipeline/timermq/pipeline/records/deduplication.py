@@ -1,7 +1,7 @@
-"""What the last run did beyond its checkpoint: the memory that makes a crash deliver once (ONCE).
+"""Deduplication after a crash: what the last run did beyond its checkpoint (ONCE).
 
-The checkpoint is up to a flush interval old. What happened after it stands in the two logs, and
-recovery reads their tails:
+Recovery is idempotent: what is known as done is not done again. The checkpoint is up to a flush
+interval old. What happened after it stands in the two logs, and recovery reads their tails:
 
 - every record that the pipeline writes names its origin: ``preparedTransactionOffset`` holds
   ``-1 - position`` of the timer record that it delivers or rolls. Those positions are done;

@@ -4,9 +4,10 @@ This is the last gate before a message can be seen (NOT_BEFORE): a batch is writ
 wall clock has reached the moment of each of its messages, whatever the stages before believed. What
 is not due any more, because the clock was set back, steps aside until it is (``early_messages``).
 
-A message that the store cannot take now (disk full, log failing over) is put again until it can:
-only what failed, in order, for ever (``backoff``). A message that the store will never take, or
-that no message can be made of, is quarantined (``quarantine``) before anything later is delivered.
+A message that the store cannot take now (disk full, log failing over) is retried until it can:
+only what failed, in order, without limit (``backoff``). A message that the store will never take,
+or that no message can be made of, is quarantined (``quarantine``) before anything later is
+delivered.
 
 Each record names its origin (ONCE): see ``deduplication``.
 
@@ -107,7 +108,7 @@ class DequeuePutMessage:
         if due is not None:
             await self._deliver(due)
         if batch is not None and batch is not due and batch.undeliverable:
-            await self._set_aside(batch.undeliverable)
+            await self._keep_undeliverable(batch.undeliverable)
         self.state.early_py = self.early.first_py()
         if batch is not None and batch.is_last:
             self.state.under_way.popleft()
@@ -147,7 +148,7 @@ class DequeuePutMessage:
         if due is None or not await self._put_columns(due):
             await self._put_messages(self._convert(batch), batch)
         if batch.undeliverable:
-            await self._set_aside(batch.undeliverable)
+            await self._keep_undeliverable(batch.undeliverable)
 
     async def _put_columns(self, due: DueColumns) -> bool:
         """Put a run; False, with nothing done, when the store wants messages one by one."""
@@ -200,12 +201,12 @@ class DequeuePutMessage:
         self.counts.deliver_backoff.over()
         await trio.lowlevel.checkpoint()
 
-    async def _set_aside(self, faults: list[Undeliverable]) -> None:
+    async def _keep_undeliverable(self, faults: list[Undeliverable]) -> None:
         """Bring what cannot be delivered to the quarantine, as soon as the store takes it."""
         while True:
             self._take_cancelled(faults)
             met = [one.offset_py for one in faults]
-            refusal = self.quarantine.set_aside(faults, self.clock.now_ms())
+            refusal = self.quarantine.add(faults, self.clock.now_ms())
             for offset_py in met[: len(met) - len(faults)]:
                 self.state.meet(offset_py)
             if refusal is None:

@@ -72,7 +72,7 @@ class EnqueuePut:
     def put(self, batch: EnqueueBatch) -> bool:
         """Append the units and link them; False when the ring or the disk has no room just now."""
         state = self.state
-        if batch.undeliverable and not self._set_aside(batch):
+        if batch.undeliverable and not self._keep_undeliverable(batch):
             return False
         if len(batch):
             targets, rolled = self._targets(batch)
@@ -91,10 +91,10 @@ class EnqueuePut:
         state.forget_what_is_done()
         return True
 
-    def _set_aside(self, batch: EnqueueBatch) -> bool:
+    def _keep_undeliverable(self, batch: EnqueueBatch) -> bool:
         """Keep what no timer can be made of; False when the store does not take it just now."""
         now_ms = self.clock.now_ms()
-        refusal = self.quarantine.set_aside(batch.undeliverable, now_ms)
+        refusal = self.quarantine.add(batch.undeliverable, now_ms)
         if refusal is None:
             return True
         self._hold_up(len(batch.undeliverable), refusal)

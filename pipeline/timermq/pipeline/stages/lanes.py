@@ -1,4 +1,4 @@
-"""Turns among topics: what is due and cannot leave at once, lane by lane.
+"""Round robin among topics: messages that are due and cannot leave at once, lane by lane.
 
 A hundred thousand messages of one topic that are due together take seconds to deliver, and whatever
 becomes due meanwhile on other topics must not wait for them. So units that are due queue up by

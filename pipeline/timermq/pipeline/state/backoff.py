@@ -1,7 +1,7 @@
-"""Messages that the store does not take at the moment: retried without limit, and seen.
+"""Backoff: the pauses between retries of messages that the store does not take at the moment.
 
-Nothing is given up after a number of tries. The pauses between them double, up to a limit, so that
-a store without room is asked rarely, and a hiccup is over soon.
+They are retried without limit, and shown. The pauses double, up to a limit: a store without room is
+asked rarely, and a short failure is over soon.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ PAUSE_MAX_MS = 5_000
 
 @attrs.define
 class Backoff:
-    """What one stage cannot get rid of; written by that stage only."""
+    """The messages that one stage retries, and since when; written by that stage only."""
 
     count: int = 0
-    """Messages that wait for the store now."""
+    """Messages that are retried now."""
     since_ms: int | None = None
-    """When the first try failed, epoch milliseconds; None while nothing is held up."""
+    """When the first try failed, epoch milliseconds; None while nothing is retried."""
     error: str | None = None
     """What the store said last."""
     tries: int = 0
     """Tries in vain since then."""
 
     def again(self, count: int, now_ms: int, error: str) -> None:
-        """The store did not take so many messages, for this reason."""
+        """Note that the store did not take so many messages, for this reason."""
         if self.since_ms is None:
             self.since_ms = now_ms
         self.count, self.error = count, error
         self.tries += 1
 
     def over(self) -> None:
-        """The store has taken them."""
+        """Note that the store has taken them."""
         self.count, self.since_ms, self.error, self.tries = 0, None, None, 0
 
     def pause_s(self, first_ms: int) -> float:

@@ -120,16 +120,16 @@ class MessageRules:
     def _unexplained(self, life: Life) -> Iterator[Broken]:
         """Each arrival by itself: one too many is the business of ONCE.
 
-        One that a power cut took back, or may have, is judged by what had been asked until it was
+        One that a power cut undid, or may have, is judged by what had been asked until it was
         seen; what was answered behind the cut may know nothing of it.
         """
         histories, lasting = self.histories, self.histories.lasting(life.arrivals)
-        taken_back = [one for one in life.arrivals if one not in lasting]
-        for arrival in taken_back:
+        undone = [one for one in life.arrivals if one not in lasting]
+        for arrival in undone:
             until_then = as_of(histories, life, arrival.seen)
             if not has_order(histories, until_then, arrival):
                 yield self._why_unexplained(until_then, arrival)
-        unknown = [one for one in taken_back if histories.fate(one) is Fate.UNKNOWN]
+        unknown = [one for one in undone if histories.fate(one) is Fate.UNKNOWN]
         possible: list[list[Arrival | None]] = [[one] for one in lasting] or [[None, *unknown]]
         for arrivals in possible:
             if not any(has_order(histories, life, one) for one in arrivals):

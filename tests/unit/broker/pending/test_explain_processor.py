@@ -300,7 +300,7 @@ def set_aside(rig: Rig, topic: str, queue_id: int = 0, reason: Reason = Reason.C
         reason=reason,
         text="expected 1, found 2",
     )
-    assert rig.broker.timer_store.quarantine.set_aside([fault], rig.clock.now_ms()) is None
+    assert rig.broker.timer_store.quarantine.add([fault], rig.clock.now_ms()) is None
     return record.phy_offset
 
 

@@ -41,7 +41,7 @@ def set_aside(rig: Rig, origin_py: int, *properties: str, body: bytes = b"hello"
         reason=Reason.NO_TOPIC,
         text="expected REAL_TOPIC",
     )
-    assert rig.broker.timer_store.quarantine.set_aside([fault], NOW_MS) is None
+    assert rig.broker.timer_store.quarantine.add([fault], NOW_MS) is None
     return record
 
 

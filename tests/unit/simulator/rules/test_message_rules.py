@@ -235,14 +235,14 @@ def test_what_is_seen_again_behind_a_power_cut_stands() -> None:
     assert [(Rule.ONCE, "M")] == broken(again.arrive("M", 2).end())
 
 
-def test_what_a_power_cut_took_back_arrives_again_at_its_old_place() -> None:
+def test_what_a_power_cut_undid_arrives_again_at_its_old_place() -> None:
     """Stored at another time it is another arrival; the first is none any more."""
     again = cut_after_arrival().reader("late").arrive("M", 1)
     assert [] == broken(again.end())
     assert [(Rule.ONCE, "M")] == broken(again.arrive("M", 2).end())
 
 
-def test_what_a_power_cut_took_back_must_arrive_again() -> None:
+def test_what_a_power_cut_undid_must_arrive_again() -> None:
     """Who reads the whole queue afterwards would see it."""
     assert [] == broken(cut_after_arrival().end())
     late = cut_after_arrival().reader("late").sent("N").arrive("N", 0).end()

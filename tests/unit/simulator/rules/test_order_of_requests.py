@@ -267,57 +267,57 @@ def test_a_cancel_by_a_key_of_several() -> None:
     assert 1 == judge(unnamed).ledger["uncertain"]
 
 
-def taken_back(cut_ms: int, flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH"]) -> Story:
+def undone(cut_ms: int, flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH"]) -> Story:
     """A message that arrived, and a power cut a while later."""
     story = Story().tell(Start(at_ms=0, who="n", flush=flush)).sent("M", deliver_ms=DUE_MS)
     story.arrive("M", 0, stored_ms=DUE_MS).tell(Crash(at_ms=cut_ms, who="n", kind="power"))
     return story.at(cut_ms + 1_000)
 
 
-def test_a_request_for_what_a_power_cut_took_back() -> None:
+def test_a_request_for_what_a_power_cut_undid() -> None:
     """The message waits again, so it can be moved or cancelled: its first arrival is no breach."""
     lost_ms, kept_ms = DUE_MS + 100, DUE_MS + 900
 
     def moved(cut_ms: int, flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH"]) -> Story:
-        return taken_back(cut_ms, flush).move("M", NEW_MS).arrive("M", 1, stored_ms=NEW_MS).end()
+        return undone(cut_ms, flush).move("M", NEW_MS).arrive("M", 1, stored_ms=NEW_MS).end()
 
     assert [] == broken(moved(lost_ms, "ASYNC_FLUSH"))
-    assert [] == broken(taken_back(lost_ms, "ASYNC_FLUSH").cancel("M", "cancelled").end())
-    assert [] == broken(taken_back(lost_ms, "ASYNC_FLUSH").cancel("M", "too_late").end())
+    assert [] == broken(undone(lost_ms, "ASYNC_FLUSH").cancel("M", "cancelled").end())
+    assert [] == broken(undone(lost_ms, "ASYNC_FLUSH").cancel("M", "too_late").end())
     for story in (moved(kept_ms, "ASYNC_FLUSH"), moved(lost_ms, "SYNC_FLUSH")):
         assert (Rule.RESCHEDULE, "M") in broken(story)
-    kept = taken_back(kept_ms, "ASYNC_FLUSH").cancel("M", "cancelled").end()
+    kept = undone(kept_ms, "ASYNC_FLUSH").cancel("M", "cancelled").end()
     assert [(Rule.CANCEL, "M")] == broken(kept)
 
 
-def test_a_verdict_about_what_a_power_cut_took_back() -> None:
+def test_a_verdict_about_what_a_power_cut_undid() -> None:
     """It arrives again where it stood: cancelled is a lie then, moved is none."""
     cut_ms = DUE_MS + 100
 
     def seen_again(story: Story, stored_ms: int) -> Story:
         return story.reader("late").arrive("M", 0, stored_ms=stored_ms).end()
 
-    moved = taken_back(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS)
+    moved = undone(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS)
     assert [] == broken(seen_again(moved, NEW_MS))
-    cancelled = taken_back(cut_ms, "ASYNC_FLUSH").cancel("M", "cancelled")
+    cancelled = undone(cut_ms, "ASYNC_FLUSH").cancel("M", "cancelled")
     assert [(Rule.CANCEL, "M")] == broken(seen_again(cancelled, NEW_MS))
-    stands = taken_back(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS)
+    stands = undone(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS)
     assert [(Rule.RESCHEDULE, "M")] == broken(seen_again(stands, DUE_MS))
 
 
-def test_too_late_for_what_a_power_cut_took_back() -> None:
+def test_too_late_for_what_a_power_cut_undid() -> None:
     """It must arrive all the same, unless nobody can tell that it is gone."""
-    late = taken_back(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
+    late = undone(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
     assert [] == broken(late.end())
-    other = taken_back(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
+    other = undone(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
     other.sent("N").reader("late").arrive("N", 0).end()
     assert [(Rule.CANCEL, "M")] == broken(other)
 
 
 def test_a_power_cut_excuses_neither_loss_nor_haste() -> None:
-    """What it took back must arrive at the moved moment, and was due when it was first seen."""
+    """What it undid must arrive at the moved moment, and was due when it was first seen."""
     cut_ms = DUE_MS + 100
-    moved_and_lost = taken_back(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS).end()
+    moved_and_lost = undone(cut_ms, "ASYNC_FLUSH").move("M", NEW_MS).end()
     assert [(Rule.NOT_LOST, "M")] == broken(moved_and_lost)
 
     early = Story().tell(Start(at_ms=0, who="n", flush="ASYNC_FLUSH")).sent("M", deliver_ms=DUE_MS)

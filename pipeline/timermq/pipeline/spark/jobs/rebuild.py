@@ -27,7 +27,7 @@ from ...recovery.store_sizes import measure
 from ...state.timer_options import TimerOptions
 from ..errors import SparkJobError
 from ..options import absolute
-from ..rebuild.cancelled import taken_back
+from ..rebuild.cancelled import cancelled_orders
 from ..rebuild.entries import SOURCE, RebuildSource
 from ..rebuild.install import install
 from ..rebuild.new_files import NewTimers, lay_out, read_units
@@ -155,7 +155,7 @@ def _build(spark: SparkSession, opened: StoppedStore, staged: str) -> RebuildRep
             origins = origins.union(_done_by_foreigners(keys, done))
         waiting = pending_units(_entries(spark, plan, "units"), origins)
         if counts["deletes"]:
-            taken = taken_back(done)
+            taken = cancelled_orders(done)
             if counts["deletes"] <= TAKEN_SENT_MAX:
                 taken = sql.broadcast(taken)
             waiting = without_taken(waiting, taken)

@@ -60,7 +60,7 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
     return found
 
 
-def taken_back(rows: DataFrame) -> DataFrame:
+def cancelled_orders(rows: DataFrame) -> DataFrame:
     """The orders of the messages that are cancelled, as ``taken_py``.
 
     Args:
