@@ -10,6 +10,7 @@ import trio
 
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
+from timermq.pipeline.recovery.timer_flush import TimerFlush
 from timermq.pipeline.stages.dequeue_get import DequeueGet
 from timermq.pipeline.stages.dequeue_get_message import DequeueGetMessage
 from timermq.pipeline.stages.dequeue_put_message import DequeuePutMessage
@@ -113,6 +114,24 @@ class StagesByHand:
         self.send(*messages)
         while (batch := self.get.next_batch()) is not None:
             assert self.put.put(batch)
+
+    async def flush(self) -> None:
+        """Write and sync a checkpoint of what the state says now."""
+        await TimerFlush(
+            files=self.service.files,
+            store=self.store,
+            state=self.state,
+            options=self.service.options,
+            clock=self.clock,
+        ).flush()
+
+    def places(self) -> list[int]:
+        """Where the records stand that have a unit, in the order of their units."""
+        return [
+            offset_py
+            for _, units in self.service.files.timer_log.scan(0)
+            for offset_py in units["offset_py"].tolist()
+        ]
 
     def fill_disk(self) -> None:
         """Leave no room for another record, nor for any file."""
