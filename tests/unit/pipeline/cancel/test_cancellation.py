@@ -6,8 +6,8 @@ import pytest
 
 from fakes import START_MS, ManualClock
 from simulation.staged_service import timed
-from timermq.pipeline.records.already_done import origin_in
 from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
+from timermq.pipeline.records.deduplication import origin_in
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from unit.pipeline.stages_by_hand import SLOT_MS, TINY, StagesByHand
 

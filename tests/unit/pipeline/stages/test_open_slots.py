@@ -8,7 +8,7 @@ import trio.testing
 
 from fakes import START_MS, ManualClock, VirtualClock
 from simulation.staged_service import SMALL_WHEEL, running, timed
-from timermq.pipeline.records.already_done import AlreadyDone
+from timermq.pipeline.records.deduplication import AlreadyDone
 from timermq.pipeline.stages.open_slots import OpenSlots
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from unit.pipeline.stages_by_hand import SLOT_MS, StagesByHand
