@@ -249,7 +249,9 @@ async def test_a_topic_that_messages_wait_for_is_not_deleted(
         refused = await peer.call(215, {"topic": "T"})
 
         assert refused.code == 1
-        assert (refused.remark or "").startswith("TOPIC_HAS_TIMERS: a message of T is pending until ")
+        assert (refused.remark or "").startswith(
+            "TOPIC_HAS_TIMERS: a message of T is pending until "
+        )
         assert (await peer.call(215, {"topic": "other"})).code == 0
         await trio.sleep(61)
 

@@ -615,7 +615,7 @@ async def test_watchers_see_who_was_not_let_in(tmp_path: Path, autojump_clock: M
     source = rig.broker.processors.watch.source
     view = WatchView()
 
-    quiet = source.look().snapshot(view)
+    quiet = source.read().snapshot(view)
     assert (quiet.failed_logins, quiet.failed_login_ms, quiet.door_problem) == (0, None, None)
     rig.handle(rig.command(206))
     rig.handle(sign(rig.command(206), "powerless"))
@@ -623,7 +623,7 @@ async def test_watchers_see_who_was_not_let_in(tmp_path: Path, autojump_clock: M
     assert rig.broker.access is not None
     await rig.broker.access.reload()
     await trio.sleep(3)
-    seen = source.look().snapshot(view)
+    seen = source.read().snapshot(view)
 
     assert (seen.failed_logins, seen.missing_rights, seen.tls_refused) == (1, 1, 0)
     assert seen.failed_login_ms == seen.now_ms - 3_000

@@ -1,4 +1,4 @@
-"""Tests of snapshots for whoever looks on."""
+"""Tests of snapshots for watchers."""
 
 from __future__ import annotations
 
@@ -87,18 +87,18 @@ async def test_one_look_serves_all(autojump_clock: MockClock) -> None:
     async with running_broker() as running:
         processor = running.broker.processors.watch
         await trio.sleep(60)
-        assert 0 == processor.looks
+        assert 0 == processor.readings
 
         peers = [running.connect() for _ in range(10)]
         for peer in peers:
             await watch(peer, WatchView(count=peers.index(peer) + 1))
         for peer in peers:
             await snapshot(peer)
-        looks = processor.looks
+        readings = processor.readings
         for _ in range(4):
             assert 1 == len({(await snapshot(peer)).now_ms for peer in peers})
 
-        assert 4 == processor.looks - looks
+        assert 4 == processor.readings - readings
 
 
 async def test_a_view_is_changed(autojump_clock: MockClock) -> None:
@@ -129,18 +129,18 @@ async def test_an_interval_is_kept(autojump_clock: MockClock) -> None:
 
 
 async def test_unwatch(autojump_clock: MockClock) -> None:
-    """After UNWATCH nothing comes, and the broker looks no more; asking again begins anew."""
+    """After UNWATCH nothing comes, and the broker is not read any more; a new WATCH begins again."""
     async with running_broker() as running:
         peer, processor = running.connect(), running.broker.processors.watch
         await watch(peer)
         await snapshot(peer)
         answer = await peer.call(UNWATCH)
-        looks = processor.looks
+        readings = processor.readings
         with trio.move_on_after(30) as waiting:
             await peer.receive()
 
         assert (0, 0, True) == (answer.code, processor.watchers, waiting.cancelled_caught)
-        assert looks == processor.looks
+        assert readings == processor.readings
 
         await watch(peer)
         assert 256 == len((await snapshot(peer)).buckets)
@@ -165,10 +165,10 @@ async def test_a_watcher_that_leaves(autojump_clock: MockClock) -> None:
         await stayer.stream.aclose()
         await trio.sleep(1)
         assert 0 == processor.watchers
-        looks = processor.looks
+        readings = processor.readings
         await trio.sleep(60)
 
-        assert looks == processor.looks
+        assert readings == processor.readings
 
 
 async def test_a_slow_watcher_gets_fewer_frames(autojump_clock: MockClock) -> None:
@@ -235,19 +235,19 @@ async def test_a_look_that_fails(
         assert 256 == len((await snapshot(again)).buckets)
 
 
-async def test_a_costly_look_makes_the_next_wait(
+async def test_a_costly_reading_makes_the_next_wait(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looking on takes at most two per cent of the broker's time."""
+    """Watching takes at most two per cent of the broker's time."""
     async with running_broker() as running:
         peer = running.connect()
-        look = type(running.broker.processors.watch.source).look
+        read = type(running.broker.processors.watch.source).read
 
         def costly(source: object) -> object:
             autojump_clock.jump(0.02)
-            return look(source)  # type: ignore[arg-type]
+            return read(source)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(type(running.broker.processors.watch.source), "look", costly)
+        monkeypatch.setattr(type(running.broker.processors.watch.source), "read", costly)
         await watch(peer)
         uptimes = [(await snapshot(peer)).uptime_ms for _ in range(3)]
 
@@ -255,5 +255,5 @@ async def test_a_costly_look_makes_the_next_wait(
 
 
 def test_ticks_are_bounded() -> None:
-    """Four frames a second, whoever asks."""
+    """Four frames a second, for all watchers."""
     assert 0.25 == watch_processor.TICK
