@@ -129,7 +129,7 @@ async def test_an_interval_is_kept(autojump_clock: MockClock) -> None:
 
 
 async def test_unwatch(autojump_clock: MockClock) -> None:
-    """After UNWATCH nothing comes, and the broker is not read any more; a new WATCH begins again."""
+    """After UNWATCH nothing comes, and the broker is not read any more; WATCH begins again."""
     async with running_broker() as running:
         peer, processor = running.connect(), running.broker.processors.watch
         await watch(peer)
