@@ -40,7 +40,7 @@ async def snapshot(peer: Peer) -> Snapshot:
 
 
 async def watch(peer: Peer, view: WatchView | None = None) -> None:
-    """Begin to look on with a view, the default one unless given."""
+    """Begin to watch with a view, the default one unless given."""
     answer = await peer.call(WATCH, body=(view or WatchView()).encode(), coding=Coding.CBOR)
     assert answer.code == 0, answer.remark
 
@@ -82,8 +82,8 @@ async def test_snapshots_come_four_times_a_second(autojump_clock: MockClock) -> 
         assert first.memory_size > first.memory_own_size > 0
 
 
-async def test_one_look_serves_all(autojump_clock: MockClock) -> None:
-    """Ten watchers cost one look a tick; without a watcher there is none."""
+async def test_one_reading_serves_all(autojump_clock: MockClock) -> None:
+    """Ten watchers cost one reading a tick; without a watcher there is none."""
     async with running_broker() as running:
         processor = running.broker.processors.watch
         await trio.sleep(60)
@@ -214,7 +214,7 @@ def test_a_malformed_view() -> None:
     assert 0 == rig.broker.processors.watch.watchers
 
 
-async def test_a_look_that_fails(
+async def test_a_reading_that_fails(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watchers are sent away, and the broker serves on."""
@@ -225,7 +225,7 @@ async def test_a_look_that_fails(
         def fail(_source: object) -> None:
             raise ValueError("a wheel without spokes")
 
-        monkeypatch.setattr(type(source), "look", fail)
+        monkeypatch.setattr(type(source), "read", fail)
         await watch(peer)
         assert await peer.receive() is None
 
