@@ -35,7 +35,7 @@ async def delivered(running: RunningBroker, topic: str = "T") -> list[bytes]:
 
 
 async def test_ready_is_logged_with_the_addresses(autojump_clock: MockClock) -> None:
-    """Whoever starts the broker learns from the log when and where it takes requests."""
+    """An operator learns from the log when and where it takes requests."""
     with capture_logs() as logs:
         async with running_broker():
             pass

@@ -102,7 +102,7 @@ async def test_a_full_disk_is_waited_for(autojump_clock: MockClock) -> None:
 
 
 async def test_a_failed_sync_ends_the_saver(autojump_clock: MockClock) -> None:
-    """It is not tried again: the broker ends with it."""
+    """It is not retried: the broker ends with it."""
     disk = FaultyDisk(MemoryDisk(), ROOT)
     tables = Tables(disk)
     disk.plan = FaultRules(FaultRule(operations=[Operation.SYNC], families=[FileFamily.CONFIG]))
@@ -163,7 +163,7 @@ async def test_others_go_on_while_a_large_table_is_printed(autojump_clock: MockC
     assert later <= 1
 
 
-async def test_whoever_waits_is_told_when_all_is_saved(autojump_clock: MockClock) -> None:
+async def test_waiting_callers_are_told_when_all_is_saved(autojump_clock: MockClock) -> None:
     """Offsets too, without waiting for the interval."""
     disk = MemoryDisk()
     tables = Tables(disk)
@@ -180,7 +180,7 @@ async def test_whoever_waits_is_told_when_all_is_saved(autojump_clock: MockClock
         nursery.cancel_scope.cancel()
 
 
-async def test_whoever_waits_is_told_of_a_full_disk(autojump_clock: MockClock) -> None:
+async def test_waiting_callers_are_told_of_a_full_disk(autojump_clock: MockClock) -> None:
     """The change holds, and is saved as soon as there is room."""
     memory = MemoryDisk()
     rule = FaultRule(

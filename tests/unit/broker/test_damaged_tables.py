@@ -202,7 +202,7 @@ def test_every_bit_without_a_seal(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_length(name: str) -> None:
-    """A file that was cut off, or is empty, stands aside; its ``.bak`` counts, and lasts."""
+    """A file that was cut off, or is empty, is renamed; its ``.bak`` counts, and lasts."""
     image, (first, _) = saved(name)
     path = Kept(MemoryDisk(), name).path
     sizes = {*range(0, len(image[path]) - 1, 97), 0, len(image[path]) - 1}

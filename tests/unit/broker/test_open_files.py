@@ -79,7 +79,7 @@ print(before, options.connections_max, table_size())
 
 
 def test_the_store_has_its_files_beside_the_connections() -> None:
-    """The limit is raised by connections and segments together, whoever asks first."""
+    """The limit is raised by connections and segments together, in any order."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))

@@ -25,7 +25,7 @@ from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.message_store import MessageStore
-from unit.broker.bulk.test_ingest_task import held_up
+from unit.broker.bulk.test_ingest_task import retry_error
 
 HOST = bytes(8)
 DAY = b"TIMER_DELAY_SEC\x0186400\x02"
@@ -44,7 +44,7 @@ async def filled() -> tuple[MemoryDisk, int, dict[str, int]]:
         await driver.open()
         await driver.stage("p", small_block("a"))
         await driver.commit(("p", 1))
-        await held_up(driver)
+        await retry_error(driver)
         needed = broker.store.pins.needed()
     return disk, running.clock.now_ms(), needed
 

@@ -62,7 +62,7 @@ class BusyPeer:
     ids=["many bytes", "much work"],
 )
 async def test_busy_sockets_take_turns(size: int, requests: int) -> None:
-    """A round has a limit; whoever was not read in one is read in a later one."""
+    """A round has a limit; a session not read in one is read in a later one."""
     rig = Rig()
     reactor = Reactor(
         rig.broker.endpoint.sockets,

@@ -149,7 +149,7 @@ async def test_what_was_read_is_done_at_the_stop(autojump_clock: MockClock) -> N
 async def test_a_mistake_in_reading_on_ends_the_connection_alone(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it brought before is answered, and nothing is tried again and again."""
+    """What it brought before is answered, and nothing is retried again and again."""
     reads = 0
     requests = FrameConnection.requests
 

@@ -86,7 +86,7 @@ async def test_a_flipped_bit_is_turned_back(autojump_clock: MockClock, name: str
 
 @pytest.mark.parametrize("name", TABLES)
 async def test_other_damage_is_written_again(autojump_clock: MockClock, name: str) -> None:
-    """From memory, where the table is as it was; the damaged file stands aside."""
+    """From memory, where the table is as it was; the damaged file is renamed."""
     disk = MemoryDisk(now_ms=lambda: START_MS)
     kept = await saved(disk, name)
     before = bytes_of(disk, kept.path)

@@ -30,7 +30,7 @@ def write(output: UnreadAnswers, part: int = 1) -> None:
 )
 @example([(0, "add", 100), (3, "add", 600_000), (1, "wait", 1), (0, "write", 1)])
 def test_who_waits_for_room_is_told(steps: list[tuple[int, str, int]]) -> None:
-    """Once, when there is room; whoever reads, ends or fills it. Nothing stays in the pool."""
+    """Once, when there is room, by any reader, end or filler. Nothing stays in the pool."""
     pool = Pool(lambda: 500_000)
     outputs = [UnreadAnswers(pool, peer, 1 << 20) for peer in PEERS]
     waiting: set[int] = set()

@@ -75,8 +75,8 @@ class BrokerRates:
         """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms
         self._current_time = current_time
-        self._looks: deque[tuple[float, Totals]] = deque(maxlen=LOOKS_MAX)
-        self._group_looks: deque[tuple[float, dict[TopicGroup, int]]] = deque(
+        self._samples: deque[tuple[float, Totals]] = deque(maxlen=LOOKS_MAX)
+        self._group_samples: deque[tuple[float, dict[TopicGroup, int]]] = deque(
             maxlen=GROUP_LOOKS_MAX
         )
         self._day = _day_of(now_ms())
@@ -109,11 +109,11 @@ class BrokerRates:
         """A group is deleted: count nothing of it any more."""
         self._forget([key for key in self.pulled_to if key[1] == group])
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Keep the counters as they are now; once in ten seconds is enough."""
         now, totals = self._now(), self.totals()
-        self._looks.append((now, totals))
-        self._group_looks.append((now, dict(self.got)))
+        self._samples.append((now, totals))
+        self._group_samples.append((now, dict(self.got)))
         day = _day_of(self._now_ms())
         if day != self._day:
             self._day = day
@@ -124,19 +124,19 @@ class BrokerRates:
         now, last = self._now(), value(self.totals())
         found: list[float] = []
         for span in SPANS:
-            at, first = _since(self._looks, now - span)
+            at, first = _since(self._samples, now - span)
             found.append((last - value(first)) / max(now - at, SPANS[0]))
         return tuple(found)
 
     def consume_tps(self, topic: str, group: str) -> float:
         """Messages a second that a group was given of a topic, over the last minute."""
         now, key = self._now(), (topic, group)
-        at, first = _since(self._group_looks, now - MINUTE)
+        at, first = _since(self._group_samples, now - MINUTE)
         return (self.got[key] - first.get(key, 0)) / max(now - at, SPANS[0])
 
     def consumed(self, topic: str, group: str) -> int:
         """Messages that a group was given of a topic in the last minute."""
-        _, first = _since(self._group_looks, self._now() - MINUTE)
+        _, first = _since(self._group_samples, self._now() - MINUTE)
         return self.got[topic, group] - first.get((topic, group), 0)
 
     def _forget(self, keys: Iterable[TopicGroup]) -> None:
@@ -146,15 +146,15 @@ class BrokerRates:
             self.pulled_to.pop(key, None)
             self.given_to.pop(key, None)
             # Topics and groups made again under these names count from 0.
-            for _, look in self._group_looks:
+            for _, look in self._group_samples:
                 look.pop(key, None)
 
     def _now(self) -> float:
         """Trio's time; before the first look, all that was counted came in the last ten seconds."""
         now = self._current_time()
-        if not self._looks:
-            self._looks.append((now - SPANS[0], Totals()))
-            self._group_looks.append((now - SPANS[0], {}))
+        if not self._samples:
+            self._samples.append((now - SPANS[0], Totals()))
+            self._group_samples.append((now - SPANS[0], {}))
         return now
 
 

@@ -249,13 +249,13 @@ def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield gauge("timermq_quarantined_messages", "Messages in quarantine", timer.quarantined)
     yield counter("timermq_quarantined", "Messages put into quarantine", timer.set_aside)
     yield counter("timermq_retried", "Puts retried: the store could not take them", timer.retried)
-    held_up = GaugeMetricFamily(
+    retried = GaugeMetricFamily(
         "timermq_backoff_messages",
         "Messages retried with backoff: the store does not take them now",
         labels=["stage"],
     )
     stages = (("enqueue", timer.enqueue_backoff), ("deliver", timer.deliver_backoff))
-    yield labelled(held_up, [((stage,), held.count) for stage, held in stages])
+    yield labelled(retried, [((stage,), held.count) for stage, held in stages])
 
 
 def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -182,7 +182,7 @@ class LifeRecords:
         followed = {origin_in(data) for data, _, one in facts if not (one.is_delete or one.rolls)}
         for data, record, one in facts:
             if one.is_delete:
-                self._take_back(record, one, followed)
+                self._cancel(record, one, followed)
             else:
                 self._put(data, record, one, made_way)
 
@@ -207,9 +207,9 @@ class LifeRecords:
             )
         )
 
-    def _take_back(self, record: Record, facts: TimerFacts, followed: set[int | None]) -> None:
+    def _cancel(self, record: Record, facts: TimerFacts, followed: set[int | None]) -> None:
         """A delete; one that rolled says nothing new."""
-        taken = _taken_back(record, followed)
+        taken = _cancelled(record, followed)
         if taken is Step.RECALLED:
             self.recalled.add((facts.out_ms, deleted_name(record.properties) or b""))
         if taken is not None and not facts.rolls:
@@ -282,7 +282,7 @@ def _made_way_for(record: Record) -> int | None:
     return int(target) if target is not None and is_position(target) else None
 
 
-def _taken_back(record: Record, followed: set[int | None]) -> Step | None:
+def _cancelled(record: Record, followed: set[int | None]) -> Step | None:
     """The step of a delete; None for one whose move is a step of its own."""
     if find(record.properties, DELETE_FOR_NAME) is not None:
         return None if _made_way_for(record) in followed else Step.TORN

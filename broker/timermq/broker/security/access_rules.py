@@ -131,7 +131,7 @@ class AccessRules:
         """9021: as a send to the topic of the block, which the broker compares."""
         return send_needs(command.ext.get("topic", ""))
 
-    def take_back(self, command: Command) -> Needs:
+    def cancel(self, command: Command) -> Needs:
         """370 and 9005: an account that may send may cancel."""
         return (_topic(command, PUB),)
 
@@ -256,8 +256,8 @@ _RULES: Mapping[int, Callable[[AccessRules, Command], Needs]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: AccessRules.route,
     RequestCode.GET_BROKER_CLUSTER_INFO: AccessRules.free,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: AccessRules.free,
-    RequestCode.RECALL_MESSAGE: AccessRules.take_back,
-    RequestCode.CANCEL_MESSAGE: AccessRules.take_back,
+    RequestCode.RECALL_MESSAGE: AccessRules.cancel,
+    RequestCode.CANCEL_MESSAGE: AccessRules.cancel,
     RequestCode.LIST_PENDING: AccessRules.pending,
     RequestCode.BULK_OPEN: AccessRules.bulk_open,
     RequestCode.BULK_STAGE: AccessRules.bulk_stage,

@@ -63,7 +63,7 @@ class WatchProcessor:
     source: SnapshotSource
     _watchers: dict[Session, _Watcher] = attrs.field(factory=dict[Session, _Watcher], init=False)
     _joined: trio.Event = attrs.field(factory=trio.Event, init=False)
-    looks: int = attrs.field(default=0, init=False)
+    readings: int = attrs.field(default=0, init=False)
     """Pictures made since the start."""
 
     @property
@@ -109,17 +109,17 @@ class WatchProcessor:
             await trio.sleep(max(TICK, cost * COST_DIVISOR))
 
     def _tick(self, now: float) -> None:
-        """Send one picture to all whose turn it is and who have room for it."""
+        """Send one snapshot to all watchers whose turn it is and that have room for it."""
         due = [
             one for one in self._watchers.values() if one.due <= now and not one.session.unread()
         ]
         if not due:
             return
         try:
-            look = self.source.look()
-            self.looks += 1
+            snapshot = self.source.read()
+            self.readings += 1
             for watcher in due:
-                watcher.session.send(watcher.push(look.body(watcher.view)))
+                watcher.session.send(watcher.push(snapshot.body(watcher.view)))
                 # Half a tick early is better than a whole one late.
                 watcher.due = now + watcher.view.interval_ms / 1000 - TICK / 2
         except Exception:

@@ -65,11 +65,11 @@ class SnapshotSource:
         """The broker serves from now on."""
         self._started_at = trio.current_time()
 
-    def look(self) -> Look:
-        """The broker as it is now."""
+    def read(self) -> WatchSnapshot:
+        """The broker as it is now; the wheel is read once for all views."""
         started_at = trio.current_time() if self._started_at is None else self._started_at
         live, timer_options = self.timer_store.live(), self.timer_store.options
-        return Look(
+        return WatchSnapshot(
             source=self,
             uptime_ms=round((trio.current_time() - started_at) * 1000),
             occupancy=WheelOccupancy.of(live, timer_options.timer_precision_ms),
@@ -93,7 +93,7 @@ class SnapshotSource:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Look:
+class WatchSnapshot:
     """One snapshot; the parts that differ among watchers are made for each view once."""
 
     source: SnapshotSource
@@ -115,14 +115,14 @@ class Look:
         return body
 
     def snapshot(self, view: WatchView) -> Snapshot:
-        """The picture for a view."""
+        """The snapshot for a view, before it is encoded."""
         source, timer, state = self.source, self.timer, self.source.timer_store.state
         if self._process is None:
             self._process = source.process()
         cpu_ms, memory_size, memory_own_size = self._process
         from_ms = timer.now_ms // view.width_ms * view.width_ms
         last, held_up = timer.last_set_aside, (timer.deliver_backoff, timer.enqueue_backoff)
-        topics = _waiting(timer.pending_by_topic, view.topic)
+        topics = _pending(timer.pending_by_topic, view.topic)
         return Snapshot(
             version=source.version,
             broker=source.broker_name,
@@ -215,7 +215,7 @@ class Look:
         )
 
 
-def _waiting(counts: Mapping[str, int], text: str | None) -> list[tuple[str, int]]:
+def _pending(counts: Mapping[str, int], text: str | None) -> list[tuple[str, int]]:
     """Topics with pending messages whose names contain a text."""
     return [
         (topic, count)

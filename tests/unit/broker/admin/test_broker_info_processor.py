@@ -65,7 +65,7 @@ async def test_settings_are_shown_by_rocketmq_s_names() -> None:
 
 
 async def test_settings_change_live() -> None:
-    """Whoever goes by one sees it at the next request; routes get a new version."""
+    """Its readers see it at the next request; routes get a new version."""
     rig = Rig()
     rig.send("T")
     version = rig.broker.tables.topics.data_version.counter

@@ -26,7 +26,7 @@ class Busy:
             self.put += put
             self.time += 10
             self.now_ms += 10_000
-            self.rates.look()
+            self.rates.sample()
 
     def pull(self, count: int, *, group: str = "G") -> None:
         """A group is given so many messages of a byte of topic T."""

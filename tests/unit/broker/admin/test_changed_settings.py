@@ -1,4 +1,4 @@
-"""Settings that change while the broker serves: whoever goes by one sees it at the next request."""
+"""Settings that change while the broker serves: readers see them at the next request."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def test_a_block_of_another_topic_is_refused(autojump_clock: MockClock) ->
 
 
 async def test_who_may_not_send_does_not_commit(autojump_clock: MockClock) -> None:
-    """Whoever has staged the parts."""
+    """Any account that has staged the parts."""
     async with table() as one:
         job = await one.staged("J", "p")
         wanted = CommitJob(parts=(("p", 2),))

@@ -27,7 +27,7 @@ async def done(driver: Driver) -> JobStatus:
     raise AssertionError("the job is not done")
 
 
-async def held_up(driver: Driver) -> str:
+async def retry_error(driver: Driver) -> str:
     """What a job waits for."""
     for _ in range(100):
         text = (await driver.status()).held_up
@@ -52,7 +52,7 @@ async def test_a_full_disk_holds_a_job_up(autojump_clock: MockClock) -> None:
         await driver.stage("p", small_block("abc"))
         total = fill(disk)
         await driver.commit(("p", 3))
-        assert "commit log" in await held_up(driver)
+        assert "commit log" in await retry_error(driver)
         await trio.sleep(60)
         assert (await driver.status()).state is JobState.COMMITTED
         disk.total = total
@@ -73,7 +73,7 @@ async def test_a_part_that_the_disk_loses_is_refused_by_name(autojump_clock: Moc
         await driver.stage("r", small_block("fg"))
         total = fill(disk)
         await driver.commit(("p", 4), ("q", 1), ("r", 2))
-        await held_up(driver)
+        await retry_error(driver)
         file = disk.open(f"{ROOT}/timermq-bulk/J/p.part")
         file.write(file.size() - 1, b"!")
         disk.remove(f"{ROOT}/timermq-bulk/J/q.part")
@@ -96,7 +96,7 @@ async def test_a_full_slot_holds_a_job_up(autojump_clock: MockClock) -> None:
         moment_ms = (await driver.open()).job_ms + 10_500
         await driver.stage("p", small_block([f"{row}" for row in range(40)], deliver_ms=moment_ms))
         await driver.commit(("p", 40))
-        assert (await held_up(driver)).startswith("TIMER_FLOW_CONTROL")
+        assert (await retry_error(driver)).startswith("TIMER_FLOW_CONTROL")
         status = await done(driver)
         await trio.sleep(5)
 
@@ -120,7 +120,7 @@ async def test_cleaning_leaves_what_a_job_may_have_ingested(autojump_clock: Mock
         await driver.open()
         await driver.stage("p", small_block("a"))
         await driver.commit(("p", 1))
-        await held_up(driver)
+        await retry_error(driver)
         store.put(others + others)
         await trio.sleep(10)
         disk.total = disk.usage(ROOT).used * 100 // 90
@@ -140,7 +140,7 @@ async def test_a_broker_that_does_not_accept_yet_holds_a_job_up(
         await driver.stage("p", small_block("a"))
         await driver.commit(("p", 1))
 
-        assert (await held_up(driver)).startswith("NOT_ACCEPTING_YET")
+        assert (await retry_error(driver)).startswith("NOT_ACCEPTING_YET")
 
 
 async def test_with_sync_flush_rows_come_to_their_queues(autojump_clock: MockClock) -> None:

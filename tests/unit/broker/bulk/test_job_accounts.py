@@ -58,7 +58,7 @@ async def test_anothers_job(tmp_path: Path, autojump_clock: MockClock) -> None:
 
 
 async def test_an_operator_may(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Whoever may everything also decides jobs of others."""
+    """An administrator also commits jobs of others."""
     async with guarded(tmp_path) as running:
         await SignedDriver(running.connect(), "victimV").open("V")
         operator = SignedDriver(running.connect(), "operator")

@@ -68,7 +68,7 @@ async def test_a_client_that_is_gone_keeps_its_locks(rig: Rig) -> None:
 
 
 async def test_a_restart_keeps_locks(autojump_clock: MockClock) -> None:
-    """Whoever reconnects first does not get the queues of those that are still at work."""
+    """The client that reconnects first does not get queues of others still at work."""
     disk = MemoryDisk()
     async with running_broker(disk=disk) as running:
         peer = running.connect()

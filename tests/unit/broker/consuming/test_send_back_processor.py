@@ -232,7 +232,7 @@ async def test_what_cannot_be_sent_back() -> None:
 
 
 async def test_what_still_waits_is_not_delivered_early() -> None:
-    """NOT_BEFORE: the record of a waiting message is no message that a consumer can have."""
+    """NOT_BEFORE: the record of a pending message is no message that a consumer can have."""
     rig = Rig()
     rig.send("T", properties="UNIQ_KEY\x01K\x02TIMER_DELAY_MS\x015000\x02")
     answer = send_back(rig, delayLevel="-1")

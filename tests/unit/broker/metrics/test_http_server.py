@@ -140,7 +140,7 @@ async def test_what_trickles_is_cut_off(autojump_clock: MockClock) -> None:
 
 
 async def test_one_more_connection_is_turned_away(autojump_clock: MockClock) -> None:
-    """Whoever holds the places keeps them; the next one is closed at once."""
+    """Connections that hold the places keep them; the next one is closed at once."""
     async with serving() as running:
         holders = [connect(running) for _ in range(2)]
         for holder in holders:

@@ -249,7 +249,7 @@ async def test_a_name_server_that_is_not_there(autojump_clock: trio.testing.Mock
 async def test_a_name_server_that_refuses_or_is_silent(
     autojump_clock: trio.testing.MockClock, code: int | None, tries: list[int], error: str
 ) -> None:
-    """It is tried again on a new connection."""
+    """It is retried on a new connection."""
     async with scene(code=code) as found:
         await trio.sleep(10 if code is not None else 30)
         (state,) = found.links.states()

@@ -105,7 +105,7 @@ async def test_a_move_that_a_power_cut_cut_short() -> None:
     assert (life["now"], words(life)) == ("waiting", ["stored", "torn"])
 
 
-async def test_stored_deletes_take_back_what_is_of_their_topic() -> None:
+async def test_stored_deletes_cancel_messages_of_their_topic() -> None:
     """The slot takes it out, and no delete of another topic does."""
     rig = Rig()
     rig.send("T", properties=later(5))
@@ -158,7 +158,7 @@ async def test_quarantine(code: int | None, now: str, steps: list[str]) -> None:
     rig = Rig()
     rig.send("T", properties=later(5))
     rig.clock.time_ms += 5_000
-    entry = set_aside(rig, TIMER_TOPIC)
+    entry = quarantined(rig, TIMER_TOPIC)
     if code == CANCEL:
         rig.call(CANCEL, {"topic": "T", "uniqueKey": "K1"})
     elif code is not None:
@@ -290,7 +290,7 @@ async def test_what_is_no_question(body: bytes) -> None:
     assert answer.remark.startswith("EXPLAIN_BODY: ")
 
 
-def set_aside(rig: Rig, topic: str, queue_id: int = 0, reason: Reason = Reason.CHECKSUM) -> int:
+def quarantined(rig: Rig, topic: str, queue_id: int = 0, reason: Reason = Reason.CHECKSUM) -> int:
     """Put the one record of a queue into quarantine; its name there."""
     (record,) = rig.records(topic, queue_id)
     fault = Undeliverable(
@@ -322,17 +322,17 @@ async def test_what_names_no_topic_is_in_quarantine_all_the_same() -> None:
     rig = Rig()
     properties = b"UNIQ_KEY\x01K1\x02TIMER_OUT_MS\x011700000005000\x02"
     rig.broker.store.put([Message(TIMER_TOPIC, 0, b"x", properties)])
-    set_aside(rig, TIMER_TOPIC, reason=Reason.NO_TOPIC)
+    quarantined(rig, TIMER_TOPIC, reason=Reason.NO_TOPIC)
 
     life = explain(rig, "K1")
     assert (life["now"], words(life)) == ("quarantined", ["stored", "set_aside"])
 
 
 async def test_an_entry_that_outlived_its_record() -> None:
-    """It was written once more, and the log behind it cleaned; when it was set aside is kept."""
+    """It was written once more, and the log cleaned; the time of its quarantine is kept."""
     rig = Rig(store_options=attrs.evolve(STORE, mapped_file_size_commit_log=1 << 17))
     rig.send("T", properties=later(5))
-    set_aside(rig, TIMER_TOPIC)
+    quarantined(rig, TIMER_TOPIC)
     for number in range(4):
         rig.send("X", b"z" * 40_000, properties=f"UNIQ_KEY\x01Z{number}\x02")
     rig.clock.time_ms += rig.broker.store.options.file_reserved_time_hours * 3_600_000 * 3 // 4
@@ -352,7 +352,7 @@ async def test_a_retry_to_another_topic() -> None:
     rig = Rig()
     rig.send("T", properties=later(5))
     rig.clock.time_ms += 6_000
-    retry_elsewhere(rig, set_aside(rig, TIMER_TOPIC))
+    retry_elsewhere(rig, quarantined(rig, TIMER_TOPIC))
 
     life = explain(rig, "K1")
     assert life["now"] == "delivered"
@@ -361,12 +361,12 @@ async def test_a_retry_to_another_topic() -> None:
 
 
 async def test_classic_levels() -> None:
-    """One waits until it is set aside, delivered, or taken further; each of several by itself."""
+    """One waits until it is quarantined, delivered, or taken further; each of several by itself."""
     rig = Rig()
     rig.broker.store.put([level("T")])
     life = explain(rig, "K1")
     assert (life["now"], life["deliver_ms"]) == ("waiting", NOW_MS + 10_000)
-    entry = set_aside(rig, "SCHEDULE_TOPIC_XXXX", 2)
+    entry = quarantined(rig, "SCHEDULE_TOPIC_XXXX", 2)
     assert explain(rig, "K1")["now"] == "quarantined"
     retry_elsewhere(rig, entry)
     assert explain(rig, "K1")["now"] == "delivered"
@@ -410,7 +410,7 @@ async def test_a_retry_that_a_power_cut_cut_short() -> None:
     rig = Rig()
     rig.send("T", properties=later(5))
     quarantine = rig.broker.timer_store.quarantine
-    entry = quarantine.entry(set_aside(rig, TIMER_TOPIC))
+    entry = quarantine.entry(quarantined(rig, TIMER_TOPIC))
     assert entry is not None
     rig.broker.store.put([mark_message(entry, State.RETRIED, "me")])
 
@@ -422,7 +422,7 @@ async def test_a_mark_that_ends_nothing() -> None:
     """Nothing writes one; it is passed over, as any record of the topic that says nothing."""
     rig = Rig()
     rig.send("T", properties=later(5))
-    entry = rig.broker.timer_store.quarantine.entry(set_aside(rig, TIMER_TOPIC))
+    entry = rig.broker.timer_store.quarantine.entry(quarantined(rig, TIMER_TOPIC))
     assert entry is not None
     rig.broker.store.put([mark_message(entry, State.ACTIVE, "me")])
 

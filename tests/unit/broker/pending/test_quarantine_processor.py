@@ -24,7 +24,7 @@ def ask(rig: Rig, code: int, **fields: object) -> dict[str, object]:
     return cast("dict[str, object]", cbor2.loads(answer.body))
 
 
-def set_aside(rig: Rig, origin_py: int, *properties: str, body: bytes = b"hello") -> bytes:
+def quarantined(rig: Rig, origin_py: int, *properties: str, body: bytes = b"hello") -> bytes:
     """Put a message into quarantine; its record."""
     text = "".join(one.replace("=", "\x01") + "\x02" for one in properties)
     record = encode_record(
@@ -48,7 +48,7 @@ def set_aside(rig: Rig, origin_py: int, *properties: str, body: bytes = b"hello"
 async def test_a_message_is_listed_and_shown() -> None:
     """What its record tells, why it is there, and the record itself."""
     rig = Rig()
-    record = set_aside(rig, 4_096, "UNIQ_KEY=K1", "KEYS=a b", "TAGS=t", "REAL_QID=3")
+    record = quarantined(rig, 4_096, "UNIQ_KEY=K1", "KEYS=a b", "TAGS=t", "REAL_QID=3")
     row = {
         "id": 4_096,
         "reason": "no_topic",
@@ -73,7 +73,7 @@ async def test_a_listing_in_pages() -> None:
     """Each goes on where the one before ended, whatever was released meanwhile."""
     rig = Rig()
     for origin_py in range(100, 107):
-        set_aside(rig, origin_py)
+        quarantined(rig, origin_py)
     found: list[object] = []
     after: object = -1
     while after is not None:
@@ -89,7 +89,7 @@ async def test_verdicts_are_given_again() -> None:
     """Retried and dropped, each once; of the other nothing is left to do."""
     rig = Rig()
     for origin_py in (1, 2):
-        set_aside(rig, origin_py, "REAL_TOPIC=T", "REAL_QID=0")
+        quarantined(rig, origin_py, "REAL_TOPIC=T", "REAL_QID=0")
 
     assert [ask(rig, RETRY, id=1)["verdict"] for _ in range(2)] == ["retried", "retried"]
     elsewhere = ask(rig, RETRY, id=1, topic="U")
@@ -119,7 +119,7 @@ async def test_verdicts_are_given_again() -> None:
 async def test_what_cannot_be_retried_is_kept(topic: str | None, text: str) -> None:
     """The answer says why, and the message is in quarantine as before."""
     rig = Rig()
-    set_aside(rig, 1)
+    quarantined(rig, 1)
     answer = ask(rig, RETRY, id=1, topic=topic)
 
     assert answer["verdict"] == "kept"
@@ -131,7 +131,7 @@ async def test_a_queue_that_the_topic_has_not() -> None:
     """The broker chooses one that consumers read."""
     rig = Rig()
     rig.send("T")
-    set_aside(rig, 1, "REAL_QID=99")
+    quarantined(rig, 1, "REAL_QID=99")
     ask(rig, RETRY, id=1, topic="T")
 
     assert [len(rig.records("T", queue_id)) for queue_id in range(4)] == [2, 0, 0, 0]
@@ -173,7 +173,7 @@ async def test_nobody_writes_into_the_quarantine_or_the_timer_topic() -> None:
 async def test_a_watcher_sees_the_quarantine() -> None:
     """How many are in it, and the newest reason."""
     rig = Rig()
-    set_aside(rig, 1)
+    quarantined(rig, 1)
     timer = rig.broker.statistics().timer
 
     assert (timer.quarantined, timer.set_aside) == (1, 1)

@@ -85,7 +85,7 @@ async def test_the_key_finds_the_message_and_not_the_moment(timestamp_ms: int) -
 
 
 async def test_a_message_at_the_maximum_delay_can_be_recalled() -> None:
-    """What a send may ask for can be taken back at once, to the last millisecond."""
+    """What a send may ask for can be cancelled at once, to the last millisecond."""
     rig = Rig()
     rig.clock.time_ms += 1  # then the moment begins a slot, and the handle says exactly the moment
     latest_ms = rig.clock.now_ms() + TIMER.timer_max_delay_sec * 1000

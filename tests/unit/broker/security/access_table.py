@@ -64,7 +64,7 @@ ACCOUNTS: Mapping[str, Account] = {
     "the-admin": Account(is_admin=True),
 }
 STRANGERS = ("not-signed", "wrong-signature", "unknown-key")
-"""Whoever cannot be told."""
+"""A client whose account is not known."""
 
 
 def rules(secret: str) -> str:

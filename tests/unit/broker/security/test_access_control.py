@@ -374,7 +374,7 @@ async def test_lists_of_pending_messages(tmp_path: Path) -> None:
     assert code_of(rig, sign(rig.command(9002), "the-admin")) != 16
 
 
-async def test_taking_back_needs_the_right_to_send(tmp_path: Path) -> None:
+async def test_cancelling_needs_the_right_to_send(tmp_path: Path) -> None:
     """By RocketMQ's code and by ours."""
     rig = guarded(tmp_path)
     for code in (370, 9005):
@@ -459,7 +459,7 @@ async def test_a_rolled_secret_is_taken(tmp_path: Path, autojump_clock: MockCloc
 
 
 async def test_bad_new_rules_leave_the_old_ones(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """That is logged once and stands in the statistics, until the file is mended."""
+    """That is logged once and stands in the statistics, until the file is corrected."""
     rig = guarded(tmp_path)
     access = rig.broker.access
     assert access is not None
@@ -503,7 +503,7 @@ async def test_a_mistake_in_reading_rules_leaves_the_old_ones(
 async def test_files_that_cannot_be_looked_for_leave_the_old_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """It does not end the broker, is logged once, and is mended without a change of the files."""
+    """It does not end the broker, is logged once, and is over without a change of the files."""
     rig = guarded(tmp_path)
     stamp = AclFiles.stamp
 
@@ -615,7 +615,7 @@ async def test_watchers_see_who_was_not_let_in(tmp_path: Path, autojump_clock: M
     source = rig.broker.processors.watch.source
     view = WatchView()
 
-    quiet = source.look().snapshot(view)
+    quiet = source.read().snapshot(view)
     assert (quiet.failed_logins, quiet.failed_login_ms, quiet.door_problem) == (0, None, None)
     rig.handle(rig.command(206))
     rig.handle(sign(rig.command(206), "powerless"))
@@ -623,7 +623,7 @@ async def test_watchers_see_who_was_not_let_in(tmp_path: Path, autojump_clock: M
     assert rig.broker.access is not None
     await rig.broker.access.reload()
     await trio.sleep(3)
-    seen = source.look().snapshot(view)
+    seen = source.read().snapshot(view)
 
     assert (seen.failed_logins, seen.missing_rights, seen.tls_refused) == (1, 1, 0)
     assert seen.failed_login_ms == seen.now_ms - 3_000

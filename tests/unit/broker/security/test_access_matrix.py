@@ -284,7 +284,7 @@ async def test_what_is_refused_leaves_no_trace(
 async def test_what_is_let_through_is_not_refused(
     code: int, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """Whoever has the rights is answered by what he asks for; a job of another is none."""
+    """An account with the rights is answered; a job of another account is none."""
     with capture_logs() as logs:
         async with room(tmp_path) as made:
             all_asked: list[Asked] = []
@@ -320,7 +320,7 @@ def is_anothers_job(code: int, name: Name, who: str) -> bool:
 
 @pytest.mark.parametrize("code", sorted(NEEDS))
 async def test_the_requests_are_good(code: int, tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Those of whoever may are done by a broker that runs: what was refused was no nonsense."""
+    """With the right a running broker does them: the refused requests were valid."""
     name, who = GOOD.get(code, (OWN, "account-A"))
     if NEEDS[code](name) is None:
         who = "the-admin"

@@ -1,4 +1,4 @@
-"""Deletes and timers by ways that ask for no right: nothing of another account's is taken back."""
+"""Deletes and timers by ways that ask for no right: nothing of another account's is cancelled."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ async def test_a_request_behind_ones_own_gives_no_right(
 
 
 async def test_producers_of_one_connection(tmp_path: Path) -> None:
-    """Each group is asked about what its own account may send to, whoever came last."""
+    """Each group is asked about what its own account may send to, in any order."""
     rig = Rig(options=guarded_options(tmp_path))
     rig.handle(
         sign(rig.command(34, body=heartbeat("v", "PV")), "victimV"),

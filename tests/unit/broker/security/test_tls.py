@@ -361,7 +361,7 @@ async def test_a_new_certificate_is_shown_to_new_connections(
 
 
 def test_a_bad_new_certificate_leaves_the_old_one(tmp_path: Path, options: BrokerOptions) -> None:
-    """It is logged, and shown until it is mended."""
+    """It is logged, and shown until it is corrected."""
     tls = Tls(options, KernelSockets())
     good = (tmp_path / "cert.pem").read_bytes()
     (tmp_path / "cert.pem").write_text("no certificate")

@@ -139,7 +139,7 @@ async def test_a_commit_behind_damage() -> None:
     assert open_offsets(broker) == []
 
 
-async def test_a_damaged_half_message_is_set_aside() -> None:
+async def test_a_damaged_half_message_is_quarantined() -> None:
     """It is not renewed as if it were sound, nor committed: its name and bytes are kept, once."""
     rig = Rig()
     halves = [send_half(rig, f"K{number}") for number in range(2)]
@@ -215,7 +215,7 @@ async def damaged_group(rig: Rig, half: Command) -> int:
     return damaged_py
 
 
-async def test_a_half_message_unlike_its_seal_is_set_aside_after_a_start() -> None:
+async def test_a_half_message_unlike_its_seal_is_quarantined_after_a_start() -> None:
     """Its checksum fits: its group is damaged. The start leaves it open till then."""
     rig = Rig()
     half = send_half(rig, "K0")
@@ -234,7 +234,7 @@ async def test_a_half_message_unlike_its_seal_is_set_aside_after_a_start() -> No
 
 
 async def test_a_damaged_half_message_that_was_committed_is_done() -> None:
-    """Its commit names its place; the mark was not written. It is not set aside besides."""
+    """Its commit names its place; the mark was not written. It is not quarantined besides."""
     rig = Rig()
     half = send_half(rig, "K0")
     put_record(rig, Message("P", 0, bytes(2 * SECTOR_SIZE)))
@@ -258,7 +258,7 @@ async def test_marks_are_made_up_for_by_themselves() -> None:
 
 
 async def test_only_the_message_of_a_transaction_ends_it() -> None:
-    """One that is tried again keeps the flag of its commit, and names position 0."""
+    """One that is retried keeps the flag of its commit, and names position 0."""
     rig = Rig()
     first = send_half(rig, "K0")
     properties = b"UNIQ_KEY\x01K9\x02"

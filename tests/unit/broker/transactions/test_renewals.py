@@ -82,7 +82,7 @@ def half(key: str, *, size: int = 0, body: bytes = b"", **more: str) -> Message:
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 async def test_the_others_are_asked_about_and_discarded(at: int) -> None:
-    """Wherever among them it stands; it is asked about too, and put aside as they are."""
+    """Wherever among them it stands; it is asked about too, and discarded as they are."""
     halves = [half("K0"), half("K1")]
     halves.insert(at, half("BIG", size=FULL))
     left = Left(*halves)
@@ -96,7 +96,7 @@ async def test_the_others_are_asked_about_and_discarded(at: int) -> None:
 
 
 async def test_it_alone_holds_the_log() -> None:
-    """From its place on, and until it is put aside; a line says which one it is."""
+    """From its place on, and until it is discarded; a line says which one it is."""
     left = Left(half("BIG", size=FULL), half("K1"))
     with capture_logs() as lines:
         await left.check()
@@ -158,7 +158,7 @@ async def test_one_that_is_not_to_be_asked_about_yet() -> None:
 
 
 async def test_a_body_beyond_a_limit_that_was_lowered() -> None:
-    """It is asked about where it stands, and put aside with its name."""
+    """It is asked about where it stands, and discarded with its name."""
     left = Left(half("BIG", body=b"x" * 101), half("K1"), found=BODY_MAX)
     rounds = [sorted(await left.check()) for _ in range(3)]
     (big,) = [one for one in log_records(left.broker) if one.topic == DISCARD_TOPIC][:1]

@@ -1,4 +1,4 @@
-"""Tests of snapshots for whoever looks on."""
+"""Tests of snapshots for watchers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def snapshot(peer: Peer) -> Snapshot:
 
 
 async def watch(peer: Peer, view: WatchView | None = None) -> None:
-    """Begin to look on with a view, the default one unless given."""
+    """Begin to watch with a view, the default one unless given."""
     answer = await peer.call(WATCH, body=(view or WatchView()).encode(), coding=Coding.CBOR)
     assert answer.code == 0, answer.remark
 
@@ -82,23 +82,23 @@ async def test_snapshots_come_four_times_a_second(autojump_clock: MockClock) -> 
         assert first.memory_size > first.memory_own_size > 0
 
 
-async def test_one_look_serves_all(autojump_clock: MockClock) -> None:
-    """Ten watchers cost one look a tick; without a watcher there is none."""
+async def test_one_reading_serves_all(autojump_clock: MockClock) -> None:
+    """Ten watchers cost one reading a tick; without a watcher there is none."""
     async with running_broker() as running:
         processor = running.broker.processors.watch
         await trio.sleep(60)
-        assert 0 == processor.looks
+        assert 0 == processor.readings
 
         peers = [running.connect() for _ in range(10)]
         for peer in peers:
             await watch(peer, WatchView(count=peers.index(peer) + 1))
         for peer in peers:
             await snapshot(peer)
-        looks = processor.looks
+        readings = processor.readings
         for _ in range(4):
             assert 1 == len({(await snapshot(peer)).now_ms for peer in peers})
 
-        assert 4 == processor.looks - looks
+        assert 4 == processor.readings - readings
 
 
 async def test_a_view_is_changed(autojump_clock: MockClock) -> None:
@@ -129,18 +129,18 @@ async def test_an_interval_is_kept(autojump_clock: MockClock) -> None:
 
 
 async def test_unwatch(autojump_clock: MockClock) -> None:
-    """After UNWATCH nothing comes, and the broker looks no more; asking again begins anew."""
+    """After UNWATCH nothing comes, and the broker is not read any more; WATCH begins again."""
     async with running_broker() as running:
         peer, processor = running.connect(), running.broker.processors.watch
         await watch(peer)
         await snapshot(peer)
         answer = await peer.call(UNWATCH)
-        looks = processor.looks
+        readings = processor.readings
         with trio.move_on_after(30) as waiting:
             await peer.receive()
 
         assert (0, 0, True) == (answer.code, processor.watchers, waiting.cancelled_caught)
-        assert looks == processor.looks
+        assert readings == processor.readings
 
         await watch(peer)
         assert 256 == len((await snapshot(peer)).buckets)
@@ -165,10 +165,10 @@ async def test_a_watcher_that_leaves(autojump_clock: MockClock) -> None:
         await stayer.stream.aclose()
         await trio.sleep(1)
         assert 0 == processor.watchers
-        looks = processor.looks
+        readings = processor.readings
         await trio.sleep(60)
 
-        assert looks == processor.looks
+        assert readings == processor.readings
 
 
 async def test_a_slow_watcher_gets_fewer_frames(autojump_clock: MockClock) -> None:
@@ -214,7 +214,7 @@ def test_a_malformed_view() -> None:
     assert 0 == rig.broker.processors.watch.watchers
 
 
-async def test_a_look_that_fails(
+async def test_a_reading_that_fails(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watchers are sent away, and the broker serves on."""
@@ -225,7 +225,7 @@ async def test_a_look_that_fails(
         def fail(_source: object) -> None:
             raise ValueError("a wheel without spokes")
 
-        monkeypatch.setattr(type(source), "look", fail)
+        monkeypatch.setattr(type(source), "read", fail)
         await watch(peer)
         assert await peer.receive() is None
 
@@ -235,19 +235,19 @@ async def test_a_look_that_fails(
         assert 256 == len((await snapshot(again)).buckets)
 
 
-async def test_a_costly_look_makes_the_next_wait(
+async def test_a_costly_reading_makes_the_next_wait(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looking on takes at most two per cent of the broker's time."""
+    """Watching takes at most two per cent of the broker's time."""
     async with running_broker() as running:
         peer = running.connect()
-        look = type(running.broker.processors.watch.source).look
+        read = type(running.broker.processors.watch.source).read
 
         def costly(source: object) -> object:
             autojump_clock.jump(0.02)
-            return look(source)  # type: ignore[arg-type]
+            return read(source)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(type(running.broker.processors.watch.source), "look", costly)
+        monkeypatch.setattr(type(running.broker.processors.watch.source), "read", costly)
         await watch(peer)
         uptimes = [(await snapshot(peer)).uptime_ms for _ in range(3)]
 
@@ -255,5 +255,5 @@ async def test_a_costly_look_makes_the_next_wait(
 
 
 def test_ticks_are_bounded() -> None:
-    """Four frames a second, whoever asks."""
+    """Four frames a second, for all watchers."""
     assert 0.25 == watch_processor.TICK

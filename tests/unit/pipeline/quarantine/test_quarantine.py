@@ -38,7 +38,7 @@ def test_what_is_set_aside_is_an_entry_and_waits_no_more() -> None:
     places = [one.offset_py for one in faults]
     quarantine = rig.service.quarantine
 
-    assert quarantine.set_aside(faults, START_MS) is None
+    assert quarantine.add(faults, START_MS) is None
     assert faults == []
     assert (quarantine.active, rig.counts.set_aside) == (2, 2)
     assert rig.service.files.metrics.counts() == {"T": 0}
@@ -51,12 +51,12 @@ def test_nothing_is_set_aside_twice() -> None:
     """Neither while it is in quarantine nor after that."""
     rig, (fault,) = rig_with()
     quarantine = rig.service.quarantine
-    quarantine.set_aside([fault], START_MS)
-    quarantine.set_aside([fault], START_MS)
+    quarantine.add([fault], START_MS)
+    quarantine.add([fault], START_MS)
     assert (quarantine.active, rig.counts.set_aside) == (1, 1)
 
     quarantine.end(fault.offset_py, State.DROPPED, "operator")
-    quarantine.set_aside([fault], START_MS)
+    quarantine.add([fault], START_MS)
     assert (quarantine.active, rig.counts.set_aside) == (0, 1)
     assert quarantine.state(fault.offset_py) is State.DROPPED
 
@@ -66,7 +66,7 @@ def test_what_was_taken_back_is_not_set_aside() -> None:
     rig, (fault,) = rig_with()
     rig.service.cancellation.cancel(Wanted("T", "m0"))
     end = rig.store.commit_log.max_offset
-    assert rig.service.quarantine.set_aside([fault], START_MS) is None
+    assert rig.service.quarantine.add([fault], START_MS) is None
 
     assert rig.service.quarantine.active == 0
     assert rig.counts.cancelled == 1
@@ -77,9 +77,9 @@ def test_a_full_disk_keeps_what_is_left_in_the_list() -> None:
     """What the store took is out of it; the reason is told."""
     rig, faults = rig_with(2)
     quarantine = rig.service.quarantine
-    quarantine.set_aside([faults[0]], START_MS)
+    quarantine.add([faults[0]], START_MS)
     rig.fill_disk()
-    refusal = quarantine.set_aside(faults, START_MS)
+    refusal = quarantine.add(faults, START_MS)
 
     assert refusal is not None
     assert "no space left" in refusal
@@ -91,7 +91,7 @@ def test_the_next_run_knows_what_is_in_quarantine() -> None:
     """And what became of the rest: read of the log alone."""
     rig, faults = rig_with(3)
     first, second, third = (one.offset_py for one in faults)
-    rig.service.quarantine.set_aside(faults, START_MS)
+    rig.service.quarantine.add(faults, START_MS)
     rig.service.quarantine.end(second, State.DROPPED, "operator")
     rig.disk.process_kill()
     again = StagesByHand(ManualClock(), disk=rig.disk).service.quarantine
@@ -107,7 +107,7 @@ def test_an_entry_is_written_once_more_when_it_is_old() -> None:
     """So that the log behind it can be cleaned; not before, and not again at once."""
     rig, faults = rig_with(2)
     quarantine = rig.service.quarantine
-    quarantine.set_aside(faults, START_MS)
+    quarantine.add(faults, START_MS)
     first_py = quarantine.first_py()
 
     assert quarantine.renew(START_MS + OLD_MS - 1) == 0
