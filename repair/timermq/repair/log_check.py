@@ -18,7 +18,7 @@ from timermq.timerstore.dispatch import unit_tags_code
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reach import LogReach
 from timermq.timerstore.log_record import LogRecord, read_log_record
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import find, number
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 from timermq.timerstore.store_options import StoreOptions
@@ -179,7 +179,7 @@ class LogCheck:
         is_timer = topic == TIMER_TOPIC and record.queue_id == 0
         effect = self.ledger.note(found.data, record, found.position, is_timer=is_timer)
         if effect is Effect.DELIVERED:
-            deliver_ms = _number(find(record.properties, DELIVER[:-1]))
+            deliver_ms = number(find(record.properties, DELIVER[:-1])) or 0
             if record.store_ms < deliver_ms:
                 yield early_finding(
                     self.row, found.position, deliver_ms=deliver_ms, store_ms=record.store_ms
@@ -390,7 +390,3 @@ class LogCheck:
     def _shown_at(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
         unit = self._queue(topic, queue_id).units.unit(offset)
         return None if unit is None else unit[:2]
-
-
-def _number(text: bytes | None) -> int:
-    return int(text) if text is not None and text.isdigit() and len(text) < 19 else 0

@@ -16,6 +16,8 @@ from functools import lru_cache
 
 PROPERTIES_SIZE_MAX = 32_767
 """Bytes of a whole text; the length field of a record is a signed 16-bit number."""
+NUMBER_DIGITS_MAX = 18
+"""Digits of a number in a value: any of so many fits 64 bits."""
 
 KEYS = "KEYS"
 TAGS = "TAGS"
@@ -89,6 +91,17 @@ def find(data: bytes, name: bytes) -> bytes | None:
     if data.startswith(wanted[1:]):
         return data[len(wanted) - 1 :].partition(b"\x02")[0] or None
     return None
+
+
+def number(value: bytes | None) -> int | None:
+    """The number that a value has in digits; None where it is none, or has too many digits.
+
+    Args:
+        value: As ``find`` gives it.
+    """
+    if value is None or not value.isdigit() or len(value) > NUMBER_DIGITS_MAX:
+        return None
+    return int(value)
 
 
 def remove(data: bytes, name: bytes) -> bytes:

@@ -12,16 +12,12 @@ from timermq.pipeline.levels.level_record import delivered_name
 from timermq.pipeline.quarantine.quarantine_record import Entry, Mark, State
 from timermq.pipeline.records.already_done import origin_in
 from timermq.pipeline.records.timer_record import DELIVER, DEQUEUED, REAL_QID, REAL_TOPIC
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import find, number
 from timermq.timerstore.record import Record
 
 from ..topic_validator import DLQ_GROUP_TOPIC_PREFIX
 from ..transactions.half_message import HalfMessage
 from ..transactions.op_message import Ending, read_ending
-
-_DIGITS_MAX = 18
-"""Digits of a number in a property: any of so many fits 64 bits."""
-
 
 GROUPS_MAX = 32
 """Names of groups that a step tells."""
@@ -121,11 +117,11 @@ def ending_step(found: Record, topic: str) -> LifeStep | None:
 
 def level_step(found: Record, levels: DelayLevels) -> LifeStep:
     """A record of the topic of classic levels."""
-    level = _number(found.properties, b"DELAY") or 1
+    level = number(find(found.properties, b"DELAY")) or 1
     topic = find(found.properties, REAL_TOPIC[:-1]) or b""
     return attrs.evolve(
         at(Step.LEVEL, found, topic.decode("utf-8", "replace")),
-        queue_id=_number(found.properties, REAL_QID[:-1]),
+        queue_id=number(find(found.properties, REAL_QID[:-1])),
         deliver_ms=found.store_ms + levels.delay_ms(level),
         text=f"level {level}",
     )
@@ -160,7 +156,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
     is_delivered = (
         origin_py is not None or DEQUEUED in found.properties or delivered_name(record) is not None
     )
-    deliver_ms = _number(found.properties, DELIVER[:-1]) if is_delivered else None
+    deliver_ms = number(find(found.properties, DELIVER[:-1])) if is_delivered else None
     if origin_py is not None:
         deliver_ms = moments.get(origin_py, deliver_ms)
     step = Step.DELIVERED if is_delivered else Step.SENT
@@ -174,8 +170,3 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
         lateness_ms=None if deliver_ms is None else found.store_ms - deliver_ms,
         text=f"consumed {found.reconsume_times} times" if found.reconsume_times else "",
     )
-
-
-def _number(properties: bytes, name: bytes) -> int | None:
-    value = find(properties, name)
-    return int(value) if value and value.isdigit() and len(value) <= _DIGITS_MAX else None

@@ -20,6 +20,8 @@ REAL_TOPIC = b"REAL_TOPIC\x01"
 REAL_QID = b"REAL_QID\x01"
 OUT = b"TIMER_OUT_MS\x01"
 
+QUEUE_ID_DIGITS_MAX = 9
+"""Digits of a queue in a record: any of so many fits 32 bits."""
 DESTINATION_COUNT_MAX = 65_536
 """Remembered destinations; more and the memory of them begins anew."""
 
@@ -71,9 +73,13 @@ def destination_at(text: bytes) -> Destination | None:
     return None
 
 
+def _is_queue_id(value: bytes | None) -> bool:
+    return value is not None and value.isdigit() and len(value) <= QUEUE_ID_DIGITS_MAX
+
+
 def _make_destination(topic: bytes, queue_id: bytes) -> Destination | None:
     """The destination; None when nothing can go there."""
-    if not queue_id.isdigit() or len(queue_id) > 9:
+    if not _is_queue_id(queue_id):
         return None
     name = topic.decode("utf-8", "replace")
     if destination_fault(name) is not None:
@@ -101,7 +107,7 @@ def destination_in(properties: bytes, phy_offset: int) -> Destination:
 
 def _no_destination(properties: bytes, phy_offset: int) -> TimerRecordError:
     topic, queue_id = find(properties, REAL_TOPIC[:-1]), find(properties, REAL_QID[:-1])
-    if topic is not None and queue_id is not None and queue_id.isdigit() and len(queue_id) <= 9:
+    if topic is not None and _is_queue_id(queue_id):
         fault = destination_fault(topic.decode("utf-8", "replace"))
         return TimerRecordError(Reason.ILLEGAL_TOPIC, f"timer record at {phy_offset}: {fault}")
     return TimerRecordError(

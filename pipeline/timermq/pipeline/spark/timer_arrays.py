@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from timermq.timerstore.java_hash import java_hash
 
+from ..records.destination import QUEUE_ID_DIGITS_MAX
 from ..records.system_topics import destination_fault
 from ..records.timer_record import (
+    DELAYS,
     DELETE,
     DELETE_ORDER,
     DELIVER,
@@ -37,7 +39,6 @@ from .byte_arrays import Flags, Places, Values, distinct, first_of, joined, numb
 from .property_arrays import Found
 from .record_chunks import RecordChunk
 
-_QUEUE_DIGITS_MAX = 9
 _DELAY_MAX_MS = 10**15
 _STORED_MAX_MS = 10**18
 """More than any slot, and sums of the two fit 64 bits."""
@@ -188,7 +189,7 @@ class _Form:
         """The moments of Java's records, as ``_foreign_deliver_ms``."""
         latest = out_ms + self.precision_ms
         stored = np.clip(self.chunk.heads["store_ms"], -_STORED_MAX_MS, _STORED_MAX_MS)
-        for key, unit_ms in ((b"TIMER_DELAY_MS", 1), (b"TIMER_DELAY_SEC", 1000)):
+        for key, unit_ms in reversed(DELAYS):
             found = self.texts.find(key)
             delay, is_number = numbers_in(self.texts.values(found))
             delay = np.minimum(delay, _DELAY_MAX_MS // unit_ms) * unit_ms
@@ -198,7 +199,7 @@ class _Form:
         return deliver_ms
 
     def _destinations(self, real: Found, qid: Found) -> tuple[list[str], NDArray[np.intp], Places]:
-        queue_ids, are = numbers_in(self.texts.values(qid), _QUEUE_DIGITS_MAX)
+        queue_ids, are = numbers_in(self.texts.values(qid), QUEUE_ID_DIGITS_MAX)
         self.good &= are & real.present
         topics, topic_of = distinct(self.texts.values(real))
         names = [topic.decode("utf-8", "replace") for topic in topics]

@@ -15,11 +15,11 @@ import attrs
 import numpy as np
 from pyspark.sql import DataFrame
 
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import find, number
 from timermq.timerstore.record import record_properties
 
 from ...records.record_effect import Effect, effect_of_entry
-from ...records.timer_record import DELETE_ORDER, is_position
+from ...records.timer_record import DELETE_ORDER
 from ...records.torn_move import makes_way_for
 from ..record_chunks import RecordChunk
 
@@ -43,7 +43,7 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))
     for row in rows_with(entries, DELETE_ORDER):
         properties = record_properties(entries.record(row))
-        order_py = _position(properties, DELETE_ORDER)
+        order_py = number(find(properties, DELETE_ORDER[:-1]))
         if order_py is None:
             continue
         target_py = makes_way_for(properties)
@@ -96,8 +96,3 @@ def _moved_from(entries: RecordChunk, row: int) -> int | None:
 
 def _entry(entries: RecordChunk, row: int) -> int:
     return int(entries.heads["queue_offset"][row])
-
-
-def _position(properties: bytes, name: bytes) -> int | None:
-    value = find(properties, name[:-1])
-    return None if value is None or not is_position(value) else int(value)
