@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import re
+
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from timermq.timerstore.properties import (
-    PROPERTIES_SIZE_MAX,
-    encode,
-    find,
-    parse,
-    remove,
-    validate,
-)
+from timermq.timerstore.number_text import number_in
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, encode, find, parse, remove, validate
 
 names = st.text(alphabet="ABé_ ", min_size=1, max_size=3)
 values = st.text(alphabet="abA标\n ", max_size=3)
@@ -72,3 +68,13 @@ def test_random_bytes_break_nothing(data: bytes) -> None:
     assert rule is None or rule.startswith("property ")
     assert all(name and value for name, value in parse(data).items())
     assert len(data) <= PROPERTIES_SIZE_MAX
+
+
+@given(st.one_of(st.none(), st.text("0123456789+- _x٣", max_size=20).map(str.encode)))
+@example(b"9" * 18)
+@example(b"9" * 19)
+def test_a_number_is_up_to_18_digits(value: bytes | None) -> None:
+    """Signs, blanks and digits of other scripts make none; what is one fits 64 bits."""
+    is_number = value is not None and re.fullmatch(rb"[0-9]{1,18}", value) is not None
+
+    assert (int(value) if value and is_number else None) == number_in(value)

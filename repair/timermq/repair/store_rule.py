@@ -111,7 +111,7 @@ class StoreRule(enum.Enum):
         "a message arrived that was cancelled, or for which a producer's delete stood before its "
         "slot began",
         Severity.LOST,
-        not_checked="the check keeps what deletes name as hashes without a slot or a moment",
+        not_checked="the check does not compare deletes with deliveries",
     )
     DISORDER = RuleText(
         Promise.ORDER,

@@ -21,8 +21,6 @@ Places = NDArray[np.int64]
 
 _ZERO = ord("0")
 _POWERS = 10 ** np.arange(18, -1, -1, dtype=np.int64)
-NUMBER_DIGITS_MAX = 18
-"""Any number of so many digits fits 64 bits."""
 
 
 def rows_at(data: bytes, places: Places, size: int) -> Rows:

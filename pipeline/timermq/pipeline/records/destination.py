@@ -17,6 +17,8 @@ from .system_topics import destination_fault
 from .timer_properties import OUT
 from .undeliverable import Reason, TimerRecordError
 
+QUEUE_ID_DIGITS_MAX = 9
+"""Digits of a queue in a record: any of so many fits 32 bits."""
 DESTINATION_COUNT_MAX = 65_536
 """Remembered destinations; more and the memory of them begins anew."""
 
@@ -68,9 +70,13 @@ def destination_at(text: bytes) -> Destination | None:
     return None
 
 
+def _is_queue_id(value: bytes | None) -> bool:
+    return value is not None and value.isdigit() and len(value) <= QUEUE_ID_DIGITS_MAX
+
+
 def _make_destination(topic: bytes, queue_id: bytes) -> Destination | None:
     """The destination; None when nothing can go there."""
-    if not queue_id.isdigit() or len(queue_id) > 9:
+    if not _is_queue_id(queue_id):
         return None
     name = topic.decode("utf-8", "replace")
     if destination_fault(name) is not None:
@@ -98,7 +104,7 @@ def destination_in(properties: bytes, phy_offset: int) -> Destination:
 
 def _no_destination(properties: bytes, phy_offset: int) -> TimerRecordError:
     topic, queue_id = find(properties, REAL_TOPIC_NAME), find(properties, REAL_QID_NAME)
-    if topic is not None and queue_id is not None and queue_id.isdigit() and len(queue_id) <= 9:
+    if topic is not None and _is_queue_id(queue_id):
         fault = destination_fault(topic.decode("utf-8", "replace"))
         return TimerRecordError(Reason.ILLEGAL_TOPIC, f"timer record at {phy_offset}: {fault}")
     return TimerRecordError(

@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import UNIQ_KEY_NAME
 
 from ..records.deduplication import AlreadyDone, contains
@@ -139,7 +140,7 @@ class Handled:
     @classmethod
     def with_keys(cls, origins: Places, foreign: list[ForeignKey]) -> Handled:
         """The same of positions and keys."""
-        slots = [int(out) for _, _, out, _ in foreign if out.isdigit() and len(out) < 19]
+        slots = [slot for _, _, out, _ in foreign if (slot := number_in(out)) is not None]
         return cls(
             origins=origins,
             foreign=tuple(sorted({_MARK.join(key) for key in foreign})),

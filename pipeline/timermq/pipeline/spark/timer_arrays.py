@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.properties import REAL_QID_NAME, REAL_TOPIC_NAME
 
+from ..records.destination import QUEUE_ID_DIGITS_MAX
 from ..records.system_topics import destination_fault
 from ..records.timer_properties import (
     DELAY_UNITS_MS,
@@ -41,7 +42,6 @@ from .byte_arrays import Flags, Places, Values, distinct, first_of, joined, numb
 from .property_arrays import Found
 from .record_chunks import RecordChunk
 
-_QUEUE_DIGITS_MAX = 9
 _DELAY_MAX_MS = 10**15
 _STORED_MAX_MS = 10**18
 """More than any slot, and sums of the two fit 64 bits."""
@@ -200,7 +200,7 @@ class _Form:
         return deliver_ms
 
     def _destinations(self, real: Found, qid: Found) -> tuple[list[str], NDArray[np.intp], Places]:
-        queue_ids, are = numbers_in(self.texts.values(qid), _QUEUE_DIGITS_MAX)
+        queue_ids, are = numbers_in(self.texts.values(qid), QUEUE_ID_DIGITS_MAX)
         self.good &= are & real.present
         topics, topic_of = distinct(self.texts.values(real))
         names = [topic.decode("utf-8", "replace") for topic in topics]
