@@ -313,7 +313,7 @@ def alter_attributes(current: Mapping[str, str], changes: str) -> dict[str, str]
 
 def _is_number(value: str) -> bool:
     digits = value.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX
 
 
 def _refused(reason: str) -> RefusedError:

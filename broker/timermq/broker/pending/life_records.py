@@ -28,9 +28,9 @@ from timermq.pipeline.records.timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
-    is_position,
 )
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import Record, decode_record, record_topic
 
@@ -278,8 +278,7 @@ class LifeRecords:
 
 def _made_way_for(record: Record) -> int | None:
     """The position of the record that replaces a moved one; None for a delete that cancels."""
-    target = find(record.properties, DELETE_FOR_NAME)
-    return int(target) if target is not None and is_position(target) else None
+    return number_in(find(record.properties, DELETE_FOR_NAME))
 
 
 def _cancelled(record: Record, followed: set[int | None]) -> Step | None:

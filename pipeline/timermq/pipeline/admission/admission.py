@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import StoredColumns
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 from timermq.timerstore.properties import (
     DELAY_NAME,
     PREPARED,
@@ -42,7 +43,6 @@ from .delay_level import DelayLevels
 from .run_request import (
     OWN_PROPERTIES_SIZE_MAX,
     REQUEST_UNITS_MS,
-    SAFE_DIGITS,
     STEERING,
     TIMER,
     breaks_run,
@@ -407,7 +407,7 @@ def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
 
 
 def _number(key: bytes, value: bytes) -> int:
-    if value.isdigit() and len(value) <= SAFE_DIGITS:
+    if value.isdigit() and len(value) <= NUMBER_DIGITS_MAX:
         return int(value)
     return _odd_number(key.decode(), value)
 

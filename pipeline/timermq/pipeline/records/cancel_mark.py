@@ -15,20 +15,14 @@ the message that it makes way for, has the record as its origin.
 from __future__ import annotations
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .deduplication import origin_in, origin_of
 from .system_topics import CANCEL_MARK_TOPIC
 from .timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
-from .timer_record import (
-    deleted_name,
-    is_position,
-    key_names,
-    name_in_slot,
-    order_name,
-    position_name,
-)
+from .timer_record import deleted_name, key_names, name_in_slot, order_name, position_name
 
 
 def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
@@ -94,6 +88,7 @@ def names_in_delete(record: bytes) -> set[bytes]:
     """
     names = {name_in_delete(record)}
     properties = record_properties(record)
-    target = find(properties, DELETE_FOR_NAME)
-    target_py = int(target) if target is not None and is_position(target) else origin_in(record)
+    target_py = number_in(find(properties, DELETE_FOR_NAME))
+    if target_py is None:
+        target_py = origin_in(record)
     return names if target_py is None else {*names, position_name(target_py)}

@@ -159,11 +159,6 @@ def decode_present(
     return decode_timer(record, phy_offset, precision_ms)
 
 
-def is_position(value: bytes) -> bool:
-    """Whether the text of a property can be a position in the log."""
-    return number_in(value) is not None
-
-
 def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
     """``decode_timer`` for all records; says what is wrong."""
     try:
