@@ -24,6 +24,7 @@ from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.queue_json import MessageQueue, encode_json
 from timermq.remoting.topic_header import CreateTopicHeader, TopicHeader
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
