@@ -9,7 +9,8 @@ import numpy as np
 from timermq.pipeline.admission.admission import TimerPutColumns
 from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.timerstore.byte_columns import Pieces, Rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_columns import Pieces
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from timermq.pipeline.records.record_effect import Effect
 from timermq.pipeline.records.timer_record import TimerFacts, TimerRecordError, decode_timer
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
+from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.record import record_properties
 
 from .finding import Finding, Findings, Step
@@ -32,9 +32,6 @@ from .store_rule import Severity, StoreRule
 from .timer_ledger import NO_TOPIC, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
-
-Int64s = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _GOES_ON = (Effect.DELIVERED, Effect.MOVED, Effect.ROLLED)
 """Effects of which a message has one: moved and rolled is one as well."""

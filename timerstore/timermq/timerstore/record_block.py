@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_columns import Places as Places
-from .byte_columns import Rows, rows_at
+from .array_types import Places, Rows
+from .byte_columns import rows_at
 from .record_layout import HEAD
 
 

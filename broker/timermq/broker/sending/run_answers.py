@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from timermq.pipeline.admission.admission import TimerPutColumns
 from timermq.pipeline.admission.recall_handle import encode_handles
 from timermq.remoting.send_run.send_v2 import FRONT, HANDLE_PART
-from timermq.timerstore.byte_columns import Rows, digit_counts, digits_of, distinct, joined_rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_columns import digit_counts, digits_of, distinct, joined_rows
 
 from .send_request import AddressedRun, AnswerFacts
 

@@ -19,7 +19,8 @@ from timermq.remoting.command import Command
 from timermq.remoting.send_batch import SendItemResult, encode_results
 from timermq.remoting.send_run.send_run import SendRun
 from timermq.remoting.send_run.send_v2 import SendAnswerTemplate, SendV2
-from timermq.timerstore.byte_columns import Pieces, Rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_columns import Pieces
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus

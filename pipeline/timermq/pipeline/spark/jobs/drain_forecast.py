@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-Int64s = NDArray[np.int64]
+from timermq.timerstore.array_types import Int64s
+
 Floats = NDArray[np.float64]
 
 MINUTE_MS = 60_000
