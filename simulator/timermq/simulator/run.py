@@ -23,7 +23,9 @@ import structlog
 import trio
 from structlog.typing import EventDict
 
-from .exceptions import in_words, leaves
+from timermq.remoting.causes import causes
+
+from .causes_in_words import in_words
 from .final_check import EXPECTED_REASON
 from .recovery_rows import QUARANTINED, TIMERS
 from .scenario import Scenario
@@ -63,7 +65,7 @@ def simulate(scenario: Scenario) -> Outcome:
             with _limited_processor():
                 trio.run(_simulate, world, scenario, clock=clock)
         except BaseException as error:
-            is_endless = any(isinstance(one, EndlessError) for one in leaves(error))
+            is_endless = any(isinstance(one, EndlessError) for one in causes(error))
             if not isinstance(error, Exception) and not is_endless:
                 raise
             world.faults.append(f"the simulation did not end: {in_words(error)}")

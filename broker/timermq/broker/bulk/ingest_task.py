@@ -21,6 +21,7 @@ import structlog
 import trio
 
 from timermq.pipeline.admission.admission import TimerPutColumns, TimerPutResult
+from timermq.pipeline.quarantine.quarantine import HOPELESS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.run_admission import RunAdmission
 from timermq.pipeline.state.backoff import Backoff
@@ -54,14 +55,7 @@ MESSAGES_MAX = 128
 """Single messages stored together."""
 SWEEP_INTERVAL_S = 1800.0
 
-HOPELESS = frozenset(
-    {
-        PutStatus.MESSAGE_ILLEGAL,
-        PutStatus.PROPERTIES_SIZE_EXCEEDED,
-        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
-        PutStatus.WHEEL_TIMER_NOT_ENABLE,
-    }
-)
+HOPELESS_ROWS = HOPELESS | {PutStatus.WHEEL_TIMER_MSG_ILLEGAL, PutStatus.WHEEL_TIMER_NOT_ENABLE}
 """The same row again can only be refused again; anything else is for a while."""
 
 log = structlog.get_logger("timermq.broker.bulk.ingest_task")
@@ -292,7 +286,7 @@ class IngestTask:
             remark = result.remark or result.status.name
             if result.status.is_stored:
                 self.ingested += 1
-            elif result.status in HOPELESS:
+            elif result.status in HOPELESS_ROWS:
                 tried.refused.append((row, one.rule or result.status.name, remark))
             else:
                 tried.left.append(row)

@@ -25,6 +25,7 @@ import structlog
 import trio
 
 from timermq.remoting.bodies import BodyFormatError, decode_topic_route
+from timermq.remoting.causes import first_cause
 from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
@@ -331,10 +332,9 @@ class NameServerLinks:
 
 
 def _reason(error: BaseException) -> str:
-    """Text of the first error within groups of errors; its type when it has no text."""
-    if isinstance(error, BaseExceptionGroup):
-        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return str(error) or type(error).__name__
+    """Text of the first error in groups of errors; its type when it has no text."""
+    cause = first_cause(error)
+    return str(cause) or type(cause).__name__
 
 
 def _mistake_in(error: Exception) -> Exception | None:
