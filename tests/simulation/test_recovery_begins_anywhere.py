@@ -19,7 +19,8 @@ from damaged_stores import checked, damage_of, flip_bit, repair
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_FILES, arrivals, delete_of, running, timed
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
-from timermq.pipeline.records.timer_record import DELETE, DELETE_ORDER, ORDER, TIMER_TOPIC
+from timermq.pipeline.records.timer_properties import DELETE_NAME, DELETE_ORDER_NAME, ORDER_NAME
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.disk_damage import read_image, write_image
@@ -73,8 +74,8 @@ def copies(store: MessageStore) -> Iterator[Copy]:
         record = decode_record(log.read(*place))
         if record.topic == TIMER_TOPIC:
             text = record.properties
-            is_delete = find(text, DELETE[:-1]) is not None
-            order = find(text, (DELETE_ORDER if is_delete else ORDER)[:-1])
+            is_delete = find(text, DELETE_NAME) is not None
+            order = find(text, DELETE_ORDER_NAME if is_delete else ORDER_NAME)
             order_py = record.phy_offset if order is None else int(order)
             yield Copy(order_py, is_delete, record.phy_offset, record.store_ms)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulation.staged_service import QUIET_FILES, ROOT, SMALL_WHEEL
-from timermq.pipeline.records.timer_record import DELETE
+from timermq.pipeline.records.timer_properties import DELETE
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerlog import UNIT
 from timermq.timerlog.segment import units_in

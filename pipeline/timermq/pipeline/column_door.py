@@ -18,7 +18,8 @@ from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 from .admission.admission import Admitted
 from .admission.timer_put_result import TimerPutColumns, TimerPutResult, accepted
 from .admission.usual_request import TIMER, are_usual, is_unusual, request_at
-from .records.timer_record import DELIVER, MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
+from .records.timer_properties import DELIVER
+from .records.timer_record import MS_DIGITS, OUT_SIZE, TIMER_TOPIC, timer_tail
 from .timer_message_store import TimerMessageStore
 
 DIGITS_MAX = 15

@@ -10,13 +10,15 @@ from collections.abc import Callable, Collection
 
 import attrs
 
-from timermq.pipeline.records.timer_record import DELIVER, TIMER_TOPIC
+from timermq.pipeline.records.timer_properties import DELIVER_NAME
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.dispatch import unit_tags_code
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reach import LogReach
 from timermq.timerstore.log_record import LogRecord, read_log_record
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import find
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
@@ -175,7 +177,7 @@ class LogCheck:
         yield from self._compare(queue, found, record)
         is_timer = topic == TIMER_TOPIC and record.queue_id == 0
         if self.ledger.note(found.data, record, found.position, is_timer=is_timer) == DELIVERED:
-            deliver_ms = _number(find(record.properties, DELIVER[:-1]))
+            deliver_ms = number_in(find(record.properties, DELIVER_NAME)) or 0
             if record.store_ms < deliver_ms:
                 yield early_finding(
                     self.row, found.position, deliver_ms=deliver_ms, store_ms=record.store_ms
@@ -394,7 +396,3 @@ class LogCheck:
     def _shown_at(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
         unit = self._queue(topic, queue_id).units.unit(offset)
         return None if unit is None else unit[:2]
-
-
-def _number(text: bytes | None) -> int:
-    return int(text) if text is not None and text.isdigit() and len(text) < 19 else 0

@@ -17,17 +17,12 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from timermq.pipeline.records.already_done import origin_in, origin_of
-from timermq.pipeline.records.timer_record import (
-    DELETE,
-    DELIVER,
-    REAL_TOPIC,
-    ROLL_TIMES,
-    TIMER_TOPIC,
-)
+from timermq.pipeline.records.timer_properties import DELETE, DELIVER_NAME, ROLL_TIMES_NAME
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.records.torn_move import makes_way_for
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import LogRecord, read_log_record
-from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record_layout import BLANK_SIZE, PREPARED_OFFSET_AT
 from timermq.timerstore.record_spans import record_body
 
@@ -116,7 +111,7 @@ def _hole_at(holes: Sequence[Hole], position: int) -> Hole | None:
 
 def _waiting(record: LogRecord, found: Found) -> _Message | None:
     """The message that waits as a record of the timer topic; None of a delete, and of others."""
-    topic = find(record.properties, REAL_TOPIC[:-1])
+    topic = find(record.properties, REAL_TOPIC_NAME)
     if record.topic != _TIMER or topic is None or DELETE in record.properties:
         return None
     return _message(topic, record, found)
@@ -130,7 +125,7 @@ def _what_was_lost(record: LogRecord, found: Found) -> _Message | None:
     if record.topic != _TIMER:
         return _message(record.topic, record, found)
     message = _waiting(record, found)
-    is_moved = find(record.properties, ROLL_TIMES[:-1]) is None
+    is_moved = find(record.properties, ROLL_TIMES_NAME) is None
     return _moved(message) if is_moved and message is not None else message
 
 
@@ -139,7 +134,7 @@ def _moved(message: _Message) -> _Message:
 
 
 def _message(topic: bytes, record: LogRecord, found: Found) -> _Message | None:
-    deliver_ms = find(record.properties, DELIVER[:-1])
+    deliver_ms = find(record.properties, DELIVER_NAME)
     if deliver_ms is None:
         return None
     unique_key = find(record.properties, UNIQ_KEY_NAME)

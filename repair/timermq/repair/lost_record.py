@@ -22,9 +22,11 @@ stumbles over it; one of a delay level goes to ``rmq_sys_hole``.
 
 from __future__ import annotations
 
-from timermq.pipeline.records.timer_record import DELETE, OUT, REAL_QID, REAL_TOPIC, TIMER_TOPIC
+from timermq.pipeline.records.timer_properties import DELETE, OUT
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.filler_record import HOLE_TOPIC, hostless_record
+from timermq.timerstore.properties import REAL_QID, REAL_TOPIC
 from timermq.timerstore.record_layout import BLANK, BLANK_MAGIC
 
 LOST = b"TIMERMQ_LOST\x01"

@@ -22,19 +22,18 @@ from timermq.pipeline.records.already_done import (
 )
 from timermq.pipeline.records.destination import DESTINATION_COUNT_MAX
 from timermq.pipeline.records.system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
-from timermq.pipeline.records.timer_record import (
+from timermq.pipeline.records.timer_properties import (
     DELETE,
-    OUT,
-    REAL_TOPIC,
-    ROLL_TIMES,
-    deleted_name,
-    key_names,
-    order_name,
+    DELETE_NAME,
+    DEQUEUE,
+    OUT_NAME,
+    ROLL_TIMES_NAME,
 )
+from timermq.pipeline.records.timer_record import deleted_name, key_names, order_name
 from timermq.pipeline.records.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
-from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 
 from .lost_record import NO_NAME
 from .spool import Spool
@@ -57,7 +56,6 @@ BUCKET_COUNT = 64
 
 _QUARANTINE = QUARANTINE_TOPIC.encode()
 _LEFT_OUT = LEFT_OUT_TOPIC.encode()
-_FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
 
 
 @attrs.frozen
@@ -108,20 +106,20 @@ class TimerLedger:
             order = order_in(data) if effect == ROLLED else None
             if order is not None:
                 self.copies.add(order // self.segment_size, (order, position))
-        elif _FOREIGN_MARK in record.properties:
+        elif DEQUEUE in record.properties:
             key = foreign_key_in(data)
             if key is not None:
                 _keep(self.foreign, b"\0".join(key))
         if is_timer:
             self._judge_move(data)
-            out = find(record.properties, OUT[:-1]) or b""
+            out = find(record.properties, OUT_NAME) or b""
             row = (
                 position,
                 len(data),
                 int(out) if out.isdigit() and len(out) < 19 else -1,
                 record.queue_offset,
                 int(is_delete),
-                _topic_hash(find(record.properties, REAL_TOPIC[:-1])),
+                _topic_hash(find(record.properties, REAL_TOPIC_NAME)),
             )
             target_py = makes_way_for(record.properties) if is_delete else None
             name = (deleted_name(record.properties) or b"") if is_delete else None
@@ -176,11 +174,11 @@ def _topic_hash(topic: bytes | None) -> int:
 def _effect(record: LogRecord, *, is_timer: bool, is_delete: bool) -> int:
     if not is_timer:
         return DELIVERED
-    if find(record.properties, ROLL_TIMES[:-1]) is not None:
+    if find(record.properties, ROLL_TIMES_NAME) is not None:
         return ROLLED
     if is_delete:
         # The delete of no message takes the place of what was lost: see lost_origins.
-        return ROLLED if find(record.properties, DELETE[:-1]) == NO_NAME else CANCELLED
+        return ROLLED if find(record.properties, DELETE_NAME) == NO_NAME else CANCELLED
     return MOVED
 
 

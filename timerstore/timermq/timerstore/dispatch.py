@@ -20,11 +20,9 @@ from .consume_queue import ConsumeQueue, QueueUnits
 from .consume_queue_table import ConsumeQueueTable
 from .delay_levels import level_deliver_ms
 from .java_hash import tags_code
-from .properties import DELAY, TAGS_NAME, find
+from .properties import DELAY_NAME, TAGS, TAGS_NAME, find
 
-_DELAY = DELAY.encode()
-_TAGS = TAGS_NAME + b"\x01"
-_MARKED_TAGS = b"\x02" + _TAGS
+_MARKED_TAGS = b"\x02" + TAGS
 _MARKED_TAGS_SIZE = len(_MARKED_TAGS)
 
 
@@ -43,7 +41,7 @@ def unit_tags_code(
     Source: CommitLog.checkMessageAndReturnSize.
     """
     if has_levels:
-        level = find(properties, _DELAY)
+        level = find(properties, DELAY_NAME)
         if level is not None and level.isdigit() and (number := int(level)) > 0:
             return level_deliver_ms(levels_ms, number, store_ms)
     return tags_code_in(properties)
@@ -58,7 +56,7 @@ def tags_code_in(properties: bytes) -> int:
         end = properties.find(b"\x02", start)
         if end > start:
             return tags_code(properties[start:end])
-    elif not properties.startswith(_TAGS):
+    elif not properties.startswith(TAGS):
         return 0
     tags = find(properties, TAGS_NAME)
     return tags_code(tags) if tags else 0

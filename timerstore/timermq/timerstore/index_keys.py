@@ -22,7 +22,7 @@ from .index_layout import folded, key_hashes
 from .java_hash import CACHED_TAGS_MAX, hash_rows, java_hash
 from .log_record import is_rollback, store_ms_of
 from .message import TRANSACTION_MASK
-from .properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find
+from .properties import KEYS, KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY, UNIQ_KEY_NAME, find
 from .property_columns import PropertyColumns
 from .record import RecordError, record_spans
 from .record_layout import (
@@ -41,9 +41,7 @@ STEP_KEYS_MAX = 4096
 _PEEK = HEAD.cut("total_size", "magic", "sys_flag", "store_ms", "body_length")
 
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
-_UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"
-_KEYS = KEYS_NAME + b"\x01"
-_UNIQ_KEY_SIZE = len(_UNIQ_KEY)
+_UNIQ_KEY_SIZE = len(UNIQ_KEY)
 _END = b"\x02"
 _END_BYTE = 2
 _SEPARATOR_BYTE = ord(KEYS_SEPARATOR)
@@ -244,17 +242,17 @@ class KeyColumns:
     def _add_fresh_records(self, fresh: FreshRecords) -> None:
         texts, offsets, heads = self.texts, self.offsets_py, _TopicHeads()
         first = len(texts)
-        has_keys = _KEYS in b"".join(fresh.properties)
+        has_keys = KEYS in b"".join(fresh.properties)
         rows = zip(fresh.topics, fresh.properties, fresh.offsets_py, strict=True)
         for topic, properties, offset_py in rows:
-            name_at = properties.rfind(_UNIQ_KEY)
+            name_at = properties.rfind(UNIQ_KEY)
             key_at = name_at + _UNIQ_KEY_SIZE
             key_end = properties.find(_END, key_at)
             # The last of several counts. What begins alike, or is empty, takes the long way.
             if (
                 0 <= name_at < key_at < key_end
                 and (name_at == 0 or properties[name_at - 1] == _END_BYTE)
-                and not (has_keys and _KEYS in properties)
+                and not (has_keys and KEYS in properties)
             ):
                 texts.append(heads[topic] + properties[key_at:key_end])
                 offsets.append(offset_py)
@@ -279,7 +277,7 @@ class KeyColumns:
         """
         texts, offsets, stores = self.texts, self.offsets_py, self.stores_ms
         peek, find_last, find_next = _PEEK.unpack_from, data.rfind, data.find
-        has_keys = _KEYS in data
+        has_keys = KEYS in data
         at, end = 0, len(data)
         for _ in range(count_max):
             if end - at < FIXED_SIZE_V1:
@@ -299,7 +297,7 @@ class KeyColumns:
                 topic_at = at + BODY_AT + body_size + 1
                 topic_end = topic_at + data[topic_at - 1]
                 # The last of several counts. What begins alike, or is empty, takes the long way.
-                name_at = find_last(_UNIQ_KEY, topic_end + 2, next_at)
+                name_at = find_last(UNIQ_KEY, topic_end + 2, next_at)
                 key_at = name_at + _UNIQ_KEY_SIZE
                 key_end = find_next(_END, key_at, next_at)
                 text = data[topic_at:topic_end] + b"#" + data[key_at:key_end]
@@ -308,7 +306,7 @@ class KeyColumns:
                     and key_at < key_end
                     and (data[name_at - 1] == _END_BYTE or name_at == topic_end + 2)
                     and text.isascii()
-                    and not (has_keys and _KEYS in data[topic_end:next_at])
+                    and not (has_keys and KEYS in data[topic_end:next_at])
                     and topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) == next_at
                 ):
                     texts.append(text)

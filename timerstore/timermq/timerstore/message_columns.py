@@ -21,7 +21,6 @@ from .record_writer import EncodedBatch
 from .topic_queue import TopicQueueTable
 
 _USUAL_FLAGS = int(SysFlag.COMPRESSED | SysFlag.MULTI_TAGS) | COMPRESSION_MASK
-_INNER_NUM = f"{INNER_NUM}\x01".encode()
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -146,7 +145,7 @@ class MessageColumnsWriter:
             and body_size <= self._body_size_max
             and 0 < properties_size <= PROPERTIES_SIZE_MAX
             and size <= self._record_size_max
-            and _INNER_NUM not in columns.properties.tobytes()
+            and INNER_NUM not in columns.properties.tobytes()
         )
 
     def _heads(self, columns: MessageColumns) -> NDArray[np.void]:

@@ -5,7 +5,11 @@ and values are UTF-8 and hold neither separator; there is no escaping. A missing
 tolerated when reading. Of a name that stands twice the last one counts, and a property whose value
 is empty is no property, as in Java: ``find(data, name)`` is always what ``parse(data)`` has there.
 
-Source: Java ``MessageDecoder.messageProperties2String``, ``string2messageProperties``.
+``X_NAME`` is the name of a property, as ``find`` and ``remove`` take it; ``X`` is how the property
+begins in a text: the name and the ``\x01`` that ends it.
+
+Source: Java ``MessageDecoder.messageProperties2String``, ``string2messageProperties``; the names
+are those of ``MessageConst``.
 """
 
 from __future__ import annotations
@@ -17,26 +21,25 @@ from functools import lru_cache
 PROPERTIES_SIZE_MAX = 32_767
 """Bytes of a whole text; the length field of a record is a signed 16-bit number."""
 
-KEYS = "KEYS"
-TAGS = "TAGS"
-WAIT = "WAIT"
-DELAY = "DELAY"
-UNIQ_KEY = "UNIQ_KEY"
-REAL_TOPIC = "REAL_TOPIC"
-REAL_QID = "REAL_QID"
-INNER_NUM = "INNER_NUM"
-TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
-TIMER_DELAY_MS = "TIMER_DELAY_MS"
-TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
-TIMER_OUT_MS = "TIMER_OUT_MS"
-TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
-TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
-TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
-TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+KEYS_NAME = b"KEYS"
+TAGS_NAME = b"TAGS"
+WAIT_NAME = b"WAIT"
+DELAY_NAME = b"DELAY"
+UNIQ_KEY_NAME = b"UNIQ_KEY"
+REAL_TOPIC_NAME = b"REAL_TOPIC"
+REAL_QID_NAME = b"REAL_QID"
+PREPARED_NAME = b"TRAN_MSG"
+REPLY_TO_CLIENT_NAME = b"REPLY_TO_CLIENT"
 
-KEYS_NAME = KEYS.encode()
-TAGS_NAME = TAGS.encode()
-UNIQ_KEY_NAME = UNIQ_KEY.encode()
+KEYS = KEYS_NAME + b"\x01"
+TAGS = TAGS_NAME + b"\x01"
+DELAY = DELAY_NAME + b"\x01"
+UNIQ_KEY = UNIQ_KEY_NAME + b"\x01"
+REAL_TOPIC = REAL_TOPIC_NAME + b"\x01"
+REAL_QID = REAL_QID_NAME + b"\x01"
+PREPARED = PREPARED_NAME + b"\x01"
+REPLY_TO_CLIENT = REPLY_TO_CLIENT_NAME + b"\x01"
+INNER_NUM = b"INNER_NUM\x01"
 
 KEYS_SEPARATOR = b" "
 """Between the items of KEYS."""

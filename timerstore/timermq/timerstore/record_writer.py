@@ -39,7 +39,6 @@ RECORD_OVERHEAD_MAX = 65_536
 _LENGTH_SIZE = 2
 """Bytes of the length before the properties."""
 
-_INNER_NUM = f"{INNER_NUM}\x01".encode()
 
 # Plain integers: the operators of an IntFlag cost half a microsecond each.
 _INNER_BATCH = int(SysFlag.INNER_BATCH)
@@ -165,7 +164,7 @@ class RecordWriter:
         body_size_max, record_size_max = limits
         put_ok, pack_unit = PutStatus.PUT_OK, UNIT.struct.pack
         # Looked for once in all of them: a tenth of the time.
-        may_be_inner = _INNER_NUM in b"".join([message.properties for message in messages])
+        may_be_inner = INNER_NUM in b"".join([message.properties for message in messages])
         parts: list[bytes] = []
         pos = write_start = batch.end
         stored = write_first = 0
@@ -181,7 +180,7 @@ class RecordWriter:
                 or body_size > body_size_max
                 or properties_size > PROPERTIES_SIZE_MAX
                 or sys_flag & _INNER_BATCH
-                or (may_be_inner and _INNER_NUM in properties)
+                or (may_be_inner and INNER_NUM in properties)
             ):
                 results.append(self._refuse(message, limits))
                 continue
@@ -286,7 +285,7 @@ class RecordWriter:
             remark = f"body of {body_size} bytes: expected at most {body_size_max}"
         elif len(message.born_host) not in self._heads:
             remark = f"born host of {len(message.born_host)} bytes: expected 8 or 20"
-        elif message.sys_flag & _INNER_BATCH or _INNER_NUM in message.properties:
+        elif message.sys_flag & _INNER_BATCH or INNER_NUM in message.properties:
             remark = "inner batch: expected a topic of batch type"
         else:
             remark = f"record: expected at most {record_size_max} bytes"

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.records.timer_properties import DELIVER
 from timermq.pipeline.records.timer_record import MS_DIGITS
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock, BulkColumn
 from timermq.timerstore.byte_rows import Pieces, Rows, digit_counts, digits_of, joined_rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
+from timermq.timerstore.properties import UNIQ_KEY
 
 from .topic_gate import TopicQueues
 
@@ -33,9 +35,6 @@ TAG_SIZE = 16
 """Bytes of the tag of a job."""
 ROW_DIGITS = 16
 """Digits of a row in its unique key, behind the tag of the job."""
-UNIQ_KEY = b"UNIQ_KEY\x01"
-
-_DELIVER = b"TIMER_DELIVER_MS\x01"
 _THIRTEEN_DIGITS_MIN = 10 ** (MS_DIGITS - 1)
 _CONTROLS = bytes(range(0x20)) + b"\x7f"
 
@@ -151,7 +150,7 @@ class BlockRows:
     def columns(self, rows: Numbers) -> MessageColumns:
         """Rows of one form."""
         pieces: list[bytes | Rows] = [
-            _DELIVER,
+            DELIVER,
             digits_of(self._block.deliver_ms[rows], MS_DIGITS),
             b"\x02",
         ]
@@ -183,7 +182,7 @@ class BlockRows:
         for at, (ordinal, queue_id) in enumerate(
             zip(self._ordinals[rows].tolist(), self._queue_ids[rows].tolist(), strict=True)
         ):
-            pieces = [b"%b%d\x02" % (_DELIVER, moments[at])] if moments[at] else []
+            pieces = [b"%b%d\x02" % (DELIVER, moments[at])] if moments[at] else []
             pieces += [b"%b\x01%b\x02" % (name, one[at]) for name, one in values.items() if one[at]]
             key = b"%b%b%0*d\x02" % (UNIQ_KEY, self._origin.tag, ROW_DIGITS, ordinal)
             made.append(
@@ -204,7 +203,7 @@ class BlockRows:
 
 def own_size(own: bytes) -> int:
     """Bytes of properties that every row with a moment gets: moment, unique key, the broker's."""
-    return len(_DELIVER) + MS_DIGITS + len(UNIQ_KEY) + TAG_SIZE + ROW_DIGITS + 2 + len(own)
+    return len(DELIVER) + MS_DIGITS + len(UNIQ_KEY) + TAG_SIZE + ROW_DIGITS + 2 + len(own)
 
 
 def row_in(unique_key: bytes, tag: bytes) -> int | None:

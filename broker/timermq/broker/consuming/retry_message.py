@@ -10,17 +10,15 @@ Source: Java ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 from __future__ import annotations
 
 from timermq.pipeline.records.delivered_message import taken_over
-from timermq.pipeline.records.timer_record import DELETE, INTERNAL
+from timermq.pipeline.records.timer_properties import DELETE, INTERNAL, REQUESTS
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import decode_record
 
-from ..sending.message_stamp import DELAY_KEYS
-
 RETRY_TOPIC = b"RETRY_TOPIC"
 ORIGIN_MESSAGE_ID = b"ORIGIN_MESSAGE_ID"
 
-_STEERING = (*INTERNAL, *(key + b"\x01" for key in DELAY_KEYS), DELETE)
+_STEERING = (*INTERNAL, *REQUESTS, DELETE)
 """How the properties begin that asked something of the timer, or answered it."""
 _NO_ORIGIN = 0
 """In ``preparedTransactionOffset``: no waiting record became this message."""

@@ -24,12 +24,14 @@ from collections.abc import Iterator
 
 import attrs
 
+from timermq.pipeline.records.timer_properties import DELAY_MS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.field import integer, text
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_lookup import look_message_by_offset
+from timermq.timerstore.properties import DELAY
 from timermq.timerstore.record import decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
@@ -138,9 +140,12 @@ class SendBackProcessor:
     def _delay(self, group: SubscriptionGroupConfig, level: int, times: int) -> bytes:
         """The property that asks for the time before the next try."""
         if level > 0 or group.retry_policy is None:
-            return b"DELAY\x01%d\x02" % (level or FIRST_RETRY_LEVEL + times)
+            return b"%b%d\x02" % (DELAY, level or FIRST_RETRY_LEVEL + times)
         delay_max_ms = self.timer_store.options.timer_max_delay_sec * 1000
-        return b"TIMER_DELAY_MS\x01%d\x02" % min(group.retry_policy.delay_ms(times), delay_max_ms)
+        return b"%b%d\x02" % (
+            DELAY_MS,
+            min(group.retry_policy.delay_ms(times), delay_max_ms),
+        )
 
     def _put(self, message: Message) -> int:
         """Store it; where the log has to be durable before that is told."""

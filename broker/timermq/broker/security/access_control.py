@@ -36,7 +36,7 @@ from timermq.remoting.signed_run import SignedForm, requests_of
 from timermq.remoting.signed_send import SignedSend
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import REAL_TOPIC, find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, find
 from timermq.timerstore.record import decode_record
 
 from ..answers import refusal_answer
@@ -352,7 +352,7 @@ def topic_at(store: MessageStore, offset: int) -> str | None:
         return None
     record = decode_record(data)
     if is_own_topic(record.topic):
-        real = find(record.properties, REAL_TOPIC.encode())
+        real = find(record.properties, REAL_TOPIC_NAME)
         if real is not None:
             return real.decode("utf-8", "replace")
     return record.topic

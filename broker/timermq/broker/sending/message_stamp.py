@@ -8,15 +8,12 @@ Source: Java ``SendMessageProcessor.sendMessage``, ``AbstractSendMessageProcesso
 
 from __future__ import annotations
 
+from timermq.pipeline.records.timer_properties import REQUEST_NAMES
 from timermq.timerstore.message_id import UniqueIdGenerator
-from timermq.timerstore.properties import find, remove
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find, remove
 
 from ..options import BrokerOptions
 
-DELAY_KEYS = (b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TIMER_DELIVER_MS")
-"""What asks for a later moment."""
-
-_UNIQ_KEY = b"UNIQ_KEY"
 _POP_CK = b"POP_CK"
 """Receipt of a pop consumer; Java drops it from what producers send."""
 
@@ -52,18 +49,18 @@ class MessageStamp:
                 properties = remove(properties, key)
         if properties and not properties.endswith(b"\x02"):
             properties += b"\x02"
-        if _UNIQ_KEY in properties:
-            unique_key = find(properties, _UNIQ_KEY)
+        if UNIQ_KEY_NAME in properties:
+            unique_key = find(properties, UNIQ_KEY_NAME)
             if unique_key is not None:
                 return properties + self.own, unique_key.decode("utf-8", "replace")
-            properties = remove(properties, _UNIQ_KEY)
+            properties = remove(properties, UNIQ_KEY_NAME)
         made = self._unique_ids.next()
-        return b"%b%b\x01%b\x02%b" % (properties, _UNIQ_KEY, made.encode(), self.own), made
+        return b"%b%b\x01%b\x02%b" % (properties, UNIQ_KEY_NAME, made.encode(), self.own), made
 
 
 def delay_request(properties: bytes) -> bytes:
     """The properties among these that ask for a later moment, as text; empty for none."""
-    found = ((key, find(properties, key)) for key in DELAY_KEYS)
+    found = ((key, find(properties, key)) for key in REQUEST_NAMES)
     return b"".join(b"%b\x01%b\x02" % (key, value) for key, value in found if value is not None)
 
 

@@ -21,11 +21,13 @@ from timermq.remoting.send_form import SendRun
 from timermq.timerstore.byte_rows import Pieces, numbers_in, rows_like
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
+from timermq.timerstore.properties import PREPARED, UNIQ_KEY, UNIQ_KEY_NAME
 
 from ..session import Session
 from ..topic_config import TopicConfigTable
 from .message_stamp import MessageStamp
 from .send_checks import SYS_FLAG_HOSTS, SYS_FLAG_INNER_BATCH, SYS_FLAG_TRANSACTION, SendChecks
+from .send_reader import WAITS_NOT
 from .send_request import Addressed, AddressedRun
 
 TARGETS_MAX = 65_536
@@ -40,10 +42,9 @@ _SYS_FLAGS = {
 }
 _SAFE_DIGITS = 18
 """Any number of so many digits fits 64 bits."""
-_UNIQ_KEY = "UNIQ_KEY\x01"
-_UNIQ_KEY_NAME = b"UNIQ_KEY"
-_WAITS_NOT = "WAIT\x01false"
-_TRANSACTION = "TRAN_MSG\x01"
+_UNIQ_KEY = UNIQ_KEY.decode()
+_WAITS_NOT = WAITS_NOT.decode()
+_TRANSACTION = PREPARED.decode()
 
 
 class PlainReader:
@@ -95,7 +96,7 @@ class PlainReader:
         those of a number or a key mean nothing else. Queues are looked up for each.
         """
         form = run.form
-        keys = [value for value in form.values if value.name == _UNIQ_KEY_NAME]
+        keys = [value for value in form.values if value.name == UNIQ_KEY_NAME]
         first = self._read(session, run.first(), False) if self._is_ready() and keys else None
         queue_ids, born_ms = (
             numbers_in(run.texts(form.queue_id)),

@@ -24,7 +24,7 @@ import trio
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.send_header import SendHeader
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REPLY_TO_CLIENT_NAME, find
 
 from ..admin.client_calls import ClientCalls
 from ..answers import refusal_answer
@@ -36,7 +36,6 @@ from ..session import Session
 from ..speaker import Speaker
 from ..topic_validator import REPLY_TOPIC_SUFFIX
 
-REPLY_TO_CLIENT = b"REPLY_TO_CLIENT"
 REPLIES_MAX = 8_192
 """Replies that wait for their clients at a time."""
 PROPERTIES_SIZE_MAX = 32_767
@@ -89,7 +88,7 @@ class ReplyProcessor:
 
     def _requester(self, speaker: Speaker, header: SendHeader) -> Session:
         """The connection of the client that a reply is for."""
-        client_id = (find(header.properties, REPLY_TO_CLIENT) or b"").decode()
+        client_id = (find(header.properties, REPLY_TO_CLIENT_NAME) or b"").decode()
         session, owner = self.ids.producer(client_id) or (None, None)
         is_own = owner is not None and owner.account == speaker.account
         if not is_own and not speaker.may_send(header.topic):

@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import attrs
 
+from timermq.pipeline.records.timer_properties import REQUEST_NAMES
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.properties import find, remove
+from timermq.timerstore.properties import DELAY_NAME, KEYS_NAME, PREPARED_NAME, find, remove
 
 from ..consuming.queue_lock import QueueLockTable
 from ..options import BrokerOptions
@@ -29,8 +30,7 @@ from ..topic_validator import (
     is_retry_topic,
     topic_fault,
 )
-from ..transactions.half_message import PREPARED, is_half
-from .message_stamp import DELAY_KEYS
+from ..transactions.half_message import is_half
 
 DLQ_QUEUE_NUMS = 1
 
@@ -159,7 +159,7 @@ class SendChecks:
         ):
             # Consumers before 4.6.1 send back what was a half message once, as it was. RocketMQ
             # takes any topic for that: of a producer's transaction nothing would be left.
-            target.properties = remove(target.properties, PREPARED)
+            target.properties = remove(target.properties, PREPARED_NAME)
             target.sys_flag &= ~SYS_FLAG_TRANSACTION
         elif self._options.reject_transaction_message:
             raise RefusedError(
@@ -240,7 +240,7 @@ class SendChecks:
         target.topic = dlq_topic(group.group_name)
         target.queue_id = 0
         # One that was a half message once is none any more: nobody would end its transaction.
-        for key in (*DELAY_KEYS, PREPARED):
+        for key in (*REQUEST_NAMES, PREPARED_NAME):
             target.properties = remove(target.properties, key)
         target.sys_flag &= ~SYS_FLAG_TRANSACTION
         return self._topics.create_in_send_back(target.topic, DLQ_QUEUE_NUMS, session.owner)
@@ -258,7 +258,7 @@ def _is_compacted(config: TopicConfig) -> bool:
 
 
 def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
-    if _is_compacted(config) and not find(target.properties, b"KEYS"):
+    if _is_compacted(config) and not find(target.properties, KEYS_NAME):
         raise RefusedError(
             ResponseCode.MESSAGE_ILLEGAL,
             "COMPACTION_KEYS",
@@ -267,7 +267,7 @@ def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
 
 
 def _has_level(properties: bytes) -> bool:
-    level = find(properties, b"DELAY") or b""
+    level = find(properties, DELAY_NAME) or b""
     return level.isdigit() and level.strip(b"0") != b""
 
 

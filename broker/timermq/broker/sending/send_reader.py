@@ -17,7 +17,7 @@ from timermq.remoting.send_batch import SendItem, decode_items
 from timermq.remoting.send_header import SendHeader
 from timermq.timerstore.batch import BatchError, BatchPart, batch_parts
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import WAIT_NAME, find
 
 from ..options import BrokerOptions, TransactionDelay
 from ..refusal import RefusedError
@@ -29,6 +29,8 @@ from .message_stamp import MessageStamp, delay_request, with_delay_request
 from .send_checks import SendChecks, SendTarget
 from .send_request import RESPONSE_CODES, Addressed, BatchSend, ItemsSend, SendRequest, SingleSend
 
+WAITS_NOT = WAIT_NAME + b"\x01false"
+"""The property of a message whose sender does not wait for it to be durable."""
 STEP_COUNT = 256
 """Messages of a batch that are read at once: it takes a millisecond or two."""
 
@@ -284,7 +286,7 @@ def _half_in_batch() -> RefusedError:
 
 
 def _waits(properties: bytes) -> bool:
-    return b"WAIT\x01false" not in properties or find(properties, b"WAIT") != b"false"
+    return WAITS_NOT not in properties or find(properties, WAIT_NAME) != b"false"
 
 
 def _never_congested(slot_ms: int) -> bool:  # noqa: ARG001 - flow control counts only real puts

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from timermq.pipeline.admission.admission import Refusal
 from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
+from timermq.pipeline.records.timer_properties import REQUEST_NAMES
 from timermq.timerstore.message import Message
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find
 from timermq.timerstore.put_status import PutStatus
 
-from ..sending.message_stamp import DELAY_KEYS
 from .half_message import RENEWAL_SIZE_MAX
 
 HALF_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - RENEWAL_SIZE_MAX
@@ -31,7 +31,7 @@ def size_refusal(half: Message) -> Refusal | None:
     size = len(half.properties)
     if size <= DELAYED_PROPERTIES_SIZE_MAX:
         return None
-    is_delayed = any(find(half.properties, key) is not None for key in DELAY_KEYS)
+    is_delayed = any(find(half.properties, key) is not None for key in REQUEST_NAMES)
     size_max = DELAYED_PROPERTIES_SIZE_MAX if is_delayed else HALF_PROPERTIES_SIZE_MAX
     if size <= size_max:
         return None

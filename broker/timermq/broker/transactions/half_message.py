@@ -23,7 +23,15 @@ import attrs
 
 from timermq.pipeline.records.delivered_message import taken_over
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, find, remove
+from timermq.timerstore.properties import (
+    PREPARED_NAME,
+    PROPERTIES_SIZE_MAX,
+    REAL_QID_NAME,
+    REAL_TOPIC_NAME,
+    UNIQ_KEY_NAME,
+    find,
+    remove,
+)
 from timermq.timerstore.record import Record, RecordError, decode_record, encode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 from timermq.timerstore.topic_name import topic_fault
@@ -32,20 +40,16 @@ from ..topic_validator import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
 
 HALF_QUEUE_ID = 0
 
-PREPARED = b"TRAN_MSG"
 GROUP = b"PGROUP"
 IMMUNITY = b"CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES = b"TRANSACTION_CHECK_TIMES"
 _FIRST_OFFSET = b"TRAN_PREPARED_QUEUE_OFFSET"
 """Queue offset of the first half message, on those renewed without a check."""
 _TRANSACTION_ID = b"__transactionId__"
-_REAL_TOPIC = b"REAL_TOPIC"
-_REAL_QID = b"REAL_QID"
-_UNIQ_KEY = b"UNIQ_KEY"
 _NAME = b"TIMERMQ_HALF"
 _OWN = (_TRANSACTION_ID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
 """What the broker sets; a producer brings it in vain."""
-_INTERNAL = (PREPARED, _REAL_TOPIC, _REAL_QID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
+_INTERNAL = (PREPARED_NAME, REAL_TOPIC_NAME, REAL_QID_NAME, CHECK_TIMES, _FIRST_OFFSET, _NAME)
 """What a committed message does not have."""
 
 _DIGITS_MAX = 18
@@ -108,7 +112,9 @@ class HalfMessage:
 def is_half(properties: bytes) -> bool:
     """Whether a message that is sent is a half message."""
     # A tenth of the cost of a look-up, and nearly always enough.
-    return PREPARED in properties and (find(properties, PREPARED) or b"").lower() == b"true"
+    if PREPARED_NAME not in properties:
+        return False
+    return (find(properties, PREPARED_NAME) or b"").lower() == b"true"
 
 
 def parked(message: Message, unique_key: str) -> Message:
@@ -120,8 +126,8 @@ def parked(message: Message, unique_key: str) -> Message:
         properties += b"\x02"
     properties += b"%b\x01%b\x02%b\x01%b\x02%b\x01%d\x02" % (
         _TRANSACTION_ID, unique_key.encode(),
-        _REAL_TOPIC, message.topic.encode(),
-        _REAL_QID, message.queue_id,
+        REAL_TOPIC_NAME, message.topic.encode(),
+        REAL_QID_NAME, message.queue_id,
     )  # fmt: skip
     return Message(
         topic=TRANS_HALF_TOPIC,
@@ -160,11 +166,11 @@ def decode_half(data: bytes) -> HalfMessage:
             f"{record.queue_id} of {ascii(record.topic)[:260]}"
         )
     properties = record.properties
-    topic = _text(properties, _REAL_TOPIC)
+    topic = _text(properties, REAL_TOPIC_NAME)
     fault = topic_fault(topic)
     if fault is not None or topic == TRANS_HALF_TOPIC:
         raise HalfMessageError(f"{where}: REAL_TOPIC: {fault or topic}")
-    queue_id = _number(properties, _REAL_QID)
+    queue_id = _number(properties, REAL_QID_NAME)
     if queue_id is None:
         raise HalfMessageError(f"{where}: REAL_QID: expected a number")
     check_times = _number(properties, CHECK_TIMES) or 0
@@ -178,7 +184,7 @@ def decode_half(data: bytes) -> HalfMessage:
         topic=topic,
         queue_id=queue_id,
         group=_text(properties, GROUP),
-        unique_key=_text(properties, _UNIQ_KEY),
+        unique_key=_text(properties, UNIQ_KEY_NAME),
         name=name,
         first_ms=first_ms,
         states_name=named is not None,

@@ -24,7 +24,7 @@ import attrs
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import TAGS_NAME, find
+from timermq.timerstore.properties import TAGS_NAME, UNIQ_KEY, find
 from timermq.timerstore.record import record_body, record_properties
 
 from ..topic_validator import TRANS_OP_HALF_TOPIC
@@ -86,7 +86,7 @@ def op_message(mark: Mark, now_ms: int, *, is_late: bool = False) -> Message:
     """
     properties = b"%b\x01%b\x02" % (TAGS_NAME, _TAG)
     if mark.unique_key:
-        properties += b"UNIQ_KEY\x01%b\x02" % mark.unique_key.encode()
+        properties += b"%b%b\x02" % (UNIQ_KEY, mark.unique_key.encode())
     words = [mark.ending.value, "" if mark.name is None else str(mark.name)]
     words += [_LATE] if is_late else []
     properties += b"%b\x01%b\x02" % (_ENDING, ",".join(words).encode())

@@ -30,7 +30,7 @@ from timermq.timerstore.consume_queue import ConsumeQueue
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import TRANSACTION_MASK, SysFlag
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import (
     BORN_MS_AT,
     PHY_OFFSET_AT,
@@ -332,7 +332,7 @@ class _Finder:
         half_py = _prepared_offset(record)
         if half_py < 0:
             return None
-        found = find(record_properties(record), b"UNIQ_KEY") or b""
+        found = find(record_properties(record), UNIQ_KEY_NAME) or b""
         unique_key = found.decode("utf-8", "replace")
         # The key is compared too: a message that is tried again has kept the flag, and names 0.
         name = self._names.get(half_py, -1)

@@ -20,9 +20,8 @@ from timermq.pipeline.records.already_done import origin_in
 from timermq.pipeline.records.cancel_verdict import too_common
 from timermq.pipeline.records.key_records import KeyRecords
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC
+from timermq.pipeline.records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from timermq.pipeline.records.timer_record import (
-    DELETE_FOR,
-    DELETE_ORDER,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
@@ -278,13 +277,13 @@ class LifeRecords:
 
 def _made_way_for(record: Record) -> int | None:
     """The position of what a delete makes way for; None of one that takes back."""
-    target = find(record.properties, DELETE_FOR[:-1])
+    target = find(record.properties, DELETE_FOR_NAME)
     return int(target) if target is not None and is_position(target) else None
 
 
 def _taken_back(record: Record, followed: set[int | None]) -> Step | None:
     """What a delete says; None of one whose move is a step of its own."""
-    if find(record.properties, DELETE_FOR[:-1]) is not None:
+    if find(record.properties, DELETE_FOR_NAME) is not None:
         return None if _made_way_for(record) in followed else Step.TORN
-    is_ours = find(record.properties, DELETE_ORDER[:-1]) is not None
+    is_ours = find(record.properties, DELETE_ORDER_NAME) is not None
     return Step.CANCELLED if is_ours else Step.RECALLED

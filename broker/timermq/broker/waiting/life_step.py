@@ -11,8 +11,8 @@ from timermq.pipeline.admission.delay_level import DelayLevels
 from timermq.pipeline.levels.level_record import delivered_name
 from timermq.pipeline.quarantine.quarantine_record import Entry, Mark, State
 from timermq.pipeline.records.already_done import foreign_key_in, origin_in
-from timermq.pipeline.records.timer_record import DELIVER, REAL_QID, REAL_TOPIC
-from timermq.timerstore.properties import find
+from timermq.pipeline.records.timer_properties import DELIVER_NAME
+from timermq.timerstore.properties import DELAY_NAME, REAL_QID_NAME, REAL_TOPIC_NAME, find
 from timermq.timerstore.record import Record
 
 from ..topic_validator import DLQ_GROUP_TOPIC_PREFIX
@@ -121,11 +121,11 @@ def ending_step(found: Record, topic: str) -> LifeStep | None:
 
 def level_step(found: Record, levels: DelayLevels) -> LifeStep:
     """A record of the topic of classic levels."""
-    level = _number(found.properties, b"DELAY") or 1
-    topic = find(found.properties, REAL_TOPIC[:-1]) or b""
+    level = _number(found.properties, DELAY_NAME) or 1
+    topic = find(found.properties, REAL_TOPIC_NAME) or b""
     return attrs.evolve(
         at(Step.LEVEL, found, topic.decode("utf-8", "replace")),
-        queue_id=_number(found.properties, REAL_QID[:-1]),
+        queue_id=_number(found.properties, REAL_QID_NAME),
         deliver_ms=found.store_ms + levels.delay_ms(level),
         text=f"level {level}",
     )
@@ -162,7 +162,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
         or foreign_key_in(record) is not None
         or delivered_name(record) is not None
     )
-    deliver_ms = _number(found.properties, DELIVER[:-1]) if is_delivered else None
+    deliver_ms = _number(found.properties, DELIVER_NAME) if is_delivered else None
     if origin_py is not None:
         deliver_ms = moments.get(origin_py, deliver_ms)
     step = Step.DELIVERED if is_delivered else Step.SENT

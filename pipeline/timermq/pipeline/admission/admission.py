@@ -20,20 +20,29 @@ import attrs
 import msgspec
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import find, remove, validate
+from timermq.timerstore.properties import (
+    DELAY_NAME,
+    PREPARED,
+    REPLY_TO_CLIENT,
+    find,
+    remove,
+    validate,
+)
 from timermq.timerstore.put_status import PutStatus
 
 from ..records.delete_message import deleted_key, found_by_its_target
 from ..records.system_topics import is_trace_topic
-from ..records.timer_record import DELETE, DELIVER, INTERNAL, TIMER_TOPIC, timer_tail
+from ..records.timer_properties import DELETE_NAME, DELIVER_NAME, INTERNAL_NAMES, REQUEST_NAMES
+from ..records.timer_record import TIMER_TOPIC, timer_tail
 from ..state.timer_options import TimerOptions
 from .delay_level import DelayLevels
 from .refusal import Refusal as Refusal
 from .refusal import RefusalError, shown
 from .usual_request import (
     OWN_PROPERTIES_SIZE_MAX,
-    REQUESTS,
+    REQUEST_UNITS_MS,
     SAFE_DIGITS,
+    STEERING,
     TIMER,
     are_usual,
     is_unusual,
@@ -44,11 +53,9 @@ INT64_MAX = 2**63 - 1
 EPOCH_MS_MAX = 9_999_999_999_999
 """The last moment that 13 digits hold: the year 2286."""
 
-_STEERING = (b"TIMER_", b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
-"""How the properties begin that steer timers."""
-_NOT_IN_TRACES = (*_STEERING, b"TRAN_MSG\x01", b"REPLY_TO_CLIENT\x01")
+_NOT_IN_TRACES = (*STEERING, PREPARED, REPLY_TO_CLIENT)
 _DIGITS = re.compile(rb"\+?[0-9]{1,40}")
-_FORBIDDEN = frozenset(key[:-1] for key in INTERNAL)
+_FORBIDDEN = frozenset(INTERNAL_NAMES)
 
 
 # A structure of msgspec's for the reason given at `Message`.
@@ -219,7 +226,7 @@ class TimerAdmission:
 
     def _level(self, steering: dict[bytes, bytes]) -> int:
         """The delay level asked for, clamped; 0 for none. Levels up to 0 mean none, as in Java."""
-        value = steering.get(b"DELAY")
+        value = steering.get(DELAY_NAME)
         if value is None:
             return 0
         if not re.fullmatch(rb"[+-]?[0-9]{1,10}", value) or abs(int(value)) > 2**31 - 1:
@@ -231,7 +238,7 @@ class TimerAdmission:
         return level
 
     def _asked_ms(self, steering: dict[bytes, bytes], now_ms: int) -> int | None:
-        for key, unit_ms in REQUESTS:
+        for key, unit_ms in REQUEST_UNITS_MS:
             value = steering.get(key)
             if value is not None:
                 number = _number(key, value)
@@ -245,12 +252,12 @@ class TimerAdmission:
         return None
 
     def _without_request(self, message: Message, steering: dict[bytes, bytes]) -> Admitted:
-        if b"TIMER_DEL_UNIQKEY" in steering:
+        if DELETE_NAME in steering:
             raise RefusalError("DELETE_WITHOUT_TIME", "TIMER_DEL_UNIQKEY needs the target's moment")
         return Admitted(message=message)
 
     def _due_now(self, message: Message, steering: dict[bytes, bytes], deliver_ms: int) -> Admitted:
-        if b"TIMER_DEL_UNIQKEY" in steering:
+        if DELETE_NAME in steering:
             raise RefusalError("DELETE_TOO_LATE", f"the moment {deliver_ms} is past")
         self.counts.already_due += 1
         return Admitted(message=message, deliver_ms=deliver_ms)
@@ -266,7 +273,7 @@ class TimerAdmission:
                 PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
             )
         own = _own_properties(message.properties, by_level=by_level)
-        deleted = find(own, DELETE[:-1])
+        deleted = find(own, DELETE_NAME)
         if deleted is not None:
             own = _delete_of(message.topic, deleted, own)
         if len(own) > OWN_PROPERTIES_SIZE_MAX:
@@ -289,7 +296,7 @@ class TimerAdmission:
         options = self._options
         out_ms = (deliver_ms - 1) // options.timer_precision_ms * options.timer_precision_ms
         # A delete makes room: it is let in however many wait for the same moment.
-        if not is_granted and self._congested(out_ms) and find(own, b"TIMER_DEL_UNIQKEY") is None:
+        if not is_granted and self._congested(out_ms) and find(own, DELETE_NAME) is None:
             raise RefusalError(
                 "TIMER_FLOW_CONTROL",
                 f"the slot of {out_ms} is over {options.timer_congest_num_each_slot} messages",
@@ -327,7 +334,7 @@ def _steering(properties: bytes) -> dict[bytes, bytes]:
     """The keys that steer timers, with the last value of each."""
     found: dict[bytes, bytes] = {}
     for piece in properties.split(b"\x02"):
-        if piece.startswith(_STEERING):
+        if piece.startswith(STEERING):
             name, _, value = piece.partition(b"\x01")
             found[name] = value
     return found
@@ -352,7 +359,7 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
             "DELETE_TOPIC",
             f"a delete in {topic} takes back messages of {topic}, found {shown(name)}",
         )
-    own = remove(own, DELETE[:-1]) + b"%b%b+%b\x02" % (DELETE, topic.encode(), key)
+    own = remove(own, DELETE_NAME) + b"%b\x01%b+%b\x02" % (DELETE_NAME, topic.encode(), key)
     return found_by_its_target(own, key)
 
 
@@ -364,11 +371,10 @@ def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
     """
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
-    if DELIVER in properties:
-        properties = remove(properties, b"TIMER_DELIVER_MS")
-    if by_level:
-        for name in (b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS"):
-            properties = remove(properties, name)
+    if not by_level:
+        return remove(properties, DELIVER_NAME)
+    for name in REQUEST_NAMES:
+        properties = remove(properties, name)
     return properties
 
 

@@ -9,24 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, join_plain
+from timermq.timerstore.properties import (
+    DELAY,
+    PROPERTIES_SIZE_MAX,
+    REAL_QID,
+    REAL_TOPIC,
+    join_plain,
+)
 
 from ..records.system_topics import TIMER_TOPIC, is_trace_topic
+from ..records.timer_properties import DELAY_UNITS_MS, DELIVER_NAME
 from ..records.timer_record import TAIL_SIZE_MAX
 
 OWN_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX
 """Bytes that a producer's properties may have on a message with a moment."""
 SAFE_DIGITS = 18
 """Any number of so many digits fits 64 bits."""
-REQUESTS = ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1), (b"TIMER_DELIVER_MS", 0))
+REQUEST_UNITS_MS = (*DELAY_UNITS_MS, (DELIVER_NAME, 0))
 """The request keys, first wins, and the milliseconds in a unit (0: an absolute moment)."""
 
 TIMER = b"TIMER_"
 """How all of their names begin."""
-_UNITS_MS = {key + b"\x01": unit_ms for key, unit_ms in REQUESTS}
-_UNUSUAL = (b"DELAY\x01", b"REAL_TOPIC\x01", b"REAL_QID\x01")
+_UNITS_MS = {key + b"\x01": unit_ms for key, unit_ms in REQUEST_UNITS_MS}
+_UNUSUAL = (DELAY, REAL_TOPIC, REAL_QID)
 """With these, or with other names that begin like a timer's, a text is looked at property by
 property."""
+STEERING = (TIMER, *_UNUSUAL)
+"""How the properties begin that steer timers."""
 
 
 def are_usual(texts: Sequence[bytes]) -> bool:

@@ -26,7 +26,7 @@ import attrs
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, remove
+from timermq.timerstore.properties import KEYS, PROPERTIES_SIZE_MAX, remove
 from timermq.timerstore.put_status import PutResult
 from timermq.timerstore.record import record_spans
 
@@ -38,14 +38,8 @@ from ..records.already_done import origin_of
 from ..records.cancel_verdict import CancelError, Verdict, Wanted
 from ..records.delete_message import delete_message
 from ..records.delivered_message import taken_over
-from ..records.timer_record import (
-    DELETE_SOLE,
-    DELIVER,
-    TIMER_TOPIC,
-    TimerRecordError,
-    own_properties,
-    timer_tail,
-)
+from ..records.timer_properties import DELETE_SOLE, REQUEST_NAMES
+from ..records.timer_record import TIMER_TOPIC, TimerRecordError, own_properties, timer_tail
 from ..state.fresh_cancels import FreshCancel
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
@@ -184,7 +178,7 @@ class Cancellation:
         out_ms = (deliver_ms - 1) // precision_ms * precision_ms
         _, _, topic_end, end = record_spans(one.record)
         properties = own_properties(one.record[topic_end + 2 : end])
-        for key in (DELIVER[:-1], b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"DELAY"):
+        for key in REQUEST_NAMES:
             properties = remove(properties, key)
         topic, queue_id = one.facts.destination.target
         properties += timer_tail(
@@ -244,5 +238,5 @@ def _sole(wanted: Wanted) -> bytes:
 
     A delete has no key of its own, so one that it has is that key, and is found by it.
     """
-    keys = b"" if wanted.is_unique_key else b"KEYS\x01%b\x02" % wanted.key.encode()
+    keys = b"" if wanted.is_unique_key else b"%b%b\x02" % (KEYS, wanted.key.encode())
     return b"%b1\x02%b" % (DELETE_SOLE, keys)

@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 import attrs
 
 from timermq.timerstore.log_record import store_ms_of
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from ..quarantine.quarantine import Quarantine
@@ -26,10 +26,8 @@ from ..records.already_done import origin_in
 from ..records.cancel_verdict import CancelError, Verdict, Wanted, too_common
 from ..records.key_records import KeyRecords, RecordSource, SoleMoves
 from ..records.system_topics import LEFT_OUT_TOPIC
+from ..records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from ..records.timer_record import (
-    DELETE_FOR,
-    DELETE_ORDER,
-    REAL_TOPIC,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
@@ -121,7 +119,7 @@ class WaitingMessages:
         for phy_offset, record in records.newest_first(
             TIMER_TOPIC, wanted.key, is_unique_key=False
         ):
-            if unique_key := find(record_properties(record), b"UNIQ_KEY"):
+            if unique_key := find(record_properties(record), UNIQ_KEY_NAME):
                 keys.add(unique_key.decode("utf-8", "replace"))
             if len(keys) >= MESSAGES_MAX:
                 raise too_common(wanted.key, f"{MESSAGES_MAX} messages or more")
@@ -197,7 +195,7 @@ class WaitingMessages:
         active = tuple(one for one, end in ends.items() if end is State.ACTIVE)
         newest_py = max((*(one.phy_offset for one in newest.values()), *ends), default=-1)
         has_open_delete = any(
-            find(properties, DELETE_ORDER[:-1]) is None and facts.out_ms >= self.read_ms
+            find(properties, DELETE_ORDER_NAME) is None and facts.out_ms >= self.read_ms
             for facts, properties in deletes
         )
         return Found(pending, cancelled, delivered, newest_py, active, has_open_delete)
@@ -239,8 +237,8 @@ class WaitingMessages:
         made_way: set[bytes] = set()
         for facts, properties in deletes:
             name = deleted_name(properties) or b""
-            target_py = find(properties, DELETE_FOR[:-1])
-            if find(properties, DELETE_ORDER[:-1]) is None:
+            target_py = find(properties, DELETE_FOR_NAME)
+            if find(properties, DELETE_ORDER_NAME) is None:
                 if facts.out_ms < self.read_ms:
                     taken_back.add((facts.out_ms, name))
             elif target_py is None:
@@ -253,7 +251,7 @@ class WaitingMessages:
 def asked_for(record: bytes) -> str | None:
     """Where a message asked to go of whose record no timer can be made."""
     try:
-        topic = find(record_properties(record), REAL_TOPIC[:-1])
+        topic = find(record_properties(record), REAL_TOPIC_NAME)
     except RecordError:
         return None
     return None if topic is None else topic.decode("utf-8", "replace")

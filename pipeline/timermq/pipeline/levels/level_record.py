@@ -13,21 +13,27 @@ import hashlib
 
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import (
+    DELAY,
+    DELAY_NAME,
+    REAL_QID_NAME,
+    REAL_TOPIC_NAME,
+    UNIQ_KEY_NAME,
+    find,
+)
 from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.record_layout import HEADS, V6_BITS, V6_FLAGS_AT
 
 from ..quarantine.retried_message import check_intact
 from ..records.already_done import origin_of
 from ..records.delivered_message import taken_over
-from ..records.destination import REAL_QID, REAL_TOPIC, destination_in
-from ..records.timer_record import DELETE, TimerRecordError, own_properties
+from ..records.destination import destination_in
+from ..records.timer_properties import DELETE, DELETE_NAME
+from ..records.timer_record import TimerRecordError, own_properties
 from ..records.undeliverable import Reason
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 """Where a transaction waits for its end."""
-
-_LEVEL = b"DELAY\x01"
 
 
 def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
@@ -50,7 +56,7 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
         text = f"record at {phy_offset}: a half message that was delayed has lost its real topic"
         raise TimerRecordError(Reason.ILLEGAL_TOPIC, text)
     own = own_properties(properties)
-    if find(own, DELETE[:-1]) is not None:
+    if find(own, DELETE_NAME) is not None:
         # A level wins: RocketMQ delivers the message, and nothing is taken back.
         items = (item for item in own.split(b"\x02") if item and not item.startswith(DELETE))
         own = b"".join(item + b"\x02" for item in items)
@@ -71,7 +77,7 @@ def moment_of(moment_ms: int, record: bytes) -> int:
 def waiting_name(record: bytes) -> bytes:
     """The name of a waiting message, by which its delivery is known; of 16 bytes."""
     properties = record_properties(record)
-    return _name(record, properties, find(properties, REAL_TOPIC[:-1]) or b"")
+    return _name(record, properties, find(properties, REAL_TOPIC_NAME) or b"")
 
 
 def delivered_name(record: bytes) -> bytes | None:
@@ -80,16 +86,16 @@ def delivered_name(record: bytes) -> bytes | None:
     What is delivered from the wheel keeps no real topic here.
     """
     properties = record_properties(record)
-    if _LEVEL not in properties:
+    if DELAY not in properties:
         return None
     topic = record_topic(record)
-    return _name(record, properties, topic) if find(properties, REAL_TOPIC[:-1]) == topic else None
+    return _name(record, properties, topic) if find(properties, REAL_TOPIC_NAME) == topic else None
 
 
 def _name(record: bytes, properties: bytes, topic: bytes) -> bytes:
     _, _, crc, _, flag, _, _, _, born_ms, _, _, _, reconsume_times, _, _ = HEADS[
         record[V6_FLAGS_AT] & V6_BITS
     ].unpack_from(record)
-    texts = [find(properties, key) or b"" for key in (REAL_QID[:-1], b"DELAY", b"UNIQ_KEY")]
+    texts = [find(properties, key) or b"" for key in (REAL_QID_NAME, DELAY_NAME, UNIQ_KEY_NAME)]
     numbers = b"%d %d %d %d" % (crc, flag, born_ms, reconsume_times)
     return hashlib.blake2b(b"\0".join((topic, *texts, numbers)), digest_size=16).digest()

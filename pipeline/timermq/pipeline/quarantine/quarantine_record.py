@@ -31,12 +31,20 @@ import enum
 import attrs
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import (
+    KEYS_NAME,
+    REAL_QID_NAME,
+    REAL_TOPIC_NAME,
+    TAGS_NAME,
+    UNIQ_KEY,
+    UNIQ_KEY_NAME,
+    find,
+)
 from timermq.timerstore.record import Record, RecordError, decode_record, record_properties
 
 from ..records.already_done import origin_in, origin_of
 from ..records.system_topics import QUARANTINE_TOPIC
-from ..records.timer_record import DELIVER, OUT, REAL_QID, REAL_TOPIC
+from ..records.timer_properties import DELIVER_NAME, OUT_NAME
 from ..records.undeliverable import UNSOUND, Undeliverable
 
 TEXT_SIZE_MAX = 1_000
@@ -111,7 +119,7 @@ class Mark:
 def entry_message(fault: Undeliverable, now_ms: int) -> Message:
     """The entry of a message that is set aside now."""
     stated = {
-        b"TAGS": fault.reason.value.encode(),
+        TAGS_NAME: fault.reason.value.encode(),
         _MS: b"%d" % now_ms,
         _SIZE: b"%d" % fault.size_py,
         _TEXT: _value(fault.text),
@@ -138,7 +146,7 @@ def renewed(record: Record) -> Message:
 def mark_message(entry: Entry, state: State, by: str) -> Message:
     """The mark that ends an entry."""
     stated = {
-        b"TAGS": state.name.lower().encode(),
+        TAGS_NAME: state.name.lower().encode(),
         _OF: b"%d" % entry.origin_py,
         _BY: _value(by),
     }
@@ -150,7 +158,7 @@ def read_mark(record: bytes) -> Mark | None:
     """A record of the quarantine's topic as a mark; None when it is none."""
     properties = record_properties(record)
     origin_py = _number(find(properties, _OF))
-    name = (find(properties, b"TAGS") or b"").decode("utf-8", "replace").upper()
+    name = (find(properties, TAGS_NAME) or b"").decode("utf-8", "replace").upper()
     if origin_py is None or name not in _ENDINGS:
         return None
     return Mark(origin_py=origin_py, state=State[name], by=_text(find(properties, _BY)))
@@ -168,22 +176,22 @@ def read_entry(record: bytes) -> Entry | None:
     properties = found.properties
     waiting = _properties_of(found.body)
     stated_ms = _number(find(properties, _DUE_MS))
-    out_ms = _number(find(waiting, OUT[:-1])) if stated_ms is None else stated_ms
-    deliver_ms = _number(find(waiting, DELIVER[:-1])) if stated_ms is None else stated_ms
-    topic = find(waiting, REAL_TOPIC[:-1])
+    out_ms = _number(find(waiting, OUT_NAME)) if stated_ms is None else stated_ms
+    deliver_ms = _number(find(waiting, DELIVER_NAME)) if stated_ms is None else stated_ms
+    topic = find(waiting, REAL_TOPIC_NAME)
     return Entry(
         origin_py=origin_py,
-        reason=_text(find(properties, b"TAGS")),
+        reason=_text(find(properties, TAGS_NAME)),
         text=_text(find(properties, _TEXT)),
         set_aside_ms=_number(find(properties, _MS)) or found.store_ms,
         size=_number(find(properties, _SIZE)) or len(found.body),
         record=found.body,
         topic=None if topic is None else _text(topic),
-        queue_id=_number(find(waiting, REAL_QID[:-1])),
+        queue_id=_number(find(waiting, REAL_QID_NAME)),
         deliver_ms=out_ms if deliver_ms is None else deliver_ms,
-        unique_id=_text(find(waiting, b"UNIQ_KEY")),
-        keys=_text(find(waiting, b"KEYS")),
-        tags=_text(find(waiting, b"TAGS")),
+        unique_id=_text(find(waiting, UNIQ_KEY_NAME)),
+        keys=_text(find(waiting, KEYS_NAME)),
+        tags=_text(find(waiting, TAGS_NAME)),
     )
 
 
@@ -196,10 +204,10 @@ def _properties_of(record: bytes) -> bytes:
 
 
 def _unique_key(record: bytes) -> bytes:
-    key = find(_properties_of(record), b"UNIQ_KEY")
+    key = find(_properties_of(record), UNIQ_KEY_NAME)
     if key is None or len(key) > UNIQUE_KEY_SIZE_MAX or key != key.translate(_SEPARATORS):
         return b""
-    return b"UNIQ_KEY\x01%b\x02" % key
+    return b"%b%b\x02" % (UNIQ_KEY, key)
 
 
 def _encode(stated: dict[bytes, bytes]) -> bytes:

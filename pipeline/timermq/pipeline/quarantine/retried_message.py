@@ -15,18 +15,12 @@ from timermq.timerstore.record_check import CheckKind, check_record
 from ..records.already_done import origin_of
 from ..records.delivered_message import taken_over
 from ..records.system_topics import destination_fault
-from ..records.timer_record import (
-    DELETE,
-    DELIVER,
-    INTERNAL,
-    TimerRecordError,
-    decode_timer,
-    own_properties,
-)
+from ..records.timer_properties import DELETE_NAME, DELIVER, INTERNAL_NAMES, REQUEST_NAMES
+from ..records.timer_record import TimerRecordError, decode_timer, own_properties
 from ..records.undeliverable import Reason, check_size
 from .quarantine_record import Entry
 
-_STEERING = (*INTERNAL, DELIVER, b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"DELAY\x01")
+_STEERING = (*INTERNAL_NAMES, *REQUEST_NAMES)
 
 
 def check_intact(record: bytes, phy_offset: int, size: int) -> None:
@@ -69,7 +63,7 @@ def retried_message(
     record, origin_py = entry.record, entry.origin_py
     check_intact(record, origin_py, entry.size)
     properties = record_properties(record)
-    if find(properties, DELETE[:-1]) is not None:
+    if find(properties, DELETE_NAME) is not None:
         text = (
             f"timer record at {origin_py}: it takes another message back, and can only be dropped"
         )
@@ -83,7 +77,7 @@ def retried_message(
         raise TimerRecordError(Reason.ILLEGAL_TOPIC, f"timer record at {origin_py}: {fault}")
     own = own_properties(properties)
     for key in _STEERING:
-        own = remove(own, key[:-1])
+        own = remove(own, key)
     if own and not own.endswith(b"\x02"):
         own += b"\x02"
     deliver_ms = _deliver_ms(entry, precision_ms)

@@ -16,7 +16,8 @@ from ..records.cancel_verdict import CancelError
 from ..records.key_records import KeyRecords
 from ..records.left_out import name_in_delete, names_of
 from ..records.record_kin import RecordKin
-from ..records.timer_record import DELETE, ORDER, TIMER_TOPIC, TimerRecordError, is_position
+from ..records.timer_properties import DELETE_NAME, ORDER_NAME
+from ..records.timer_record import TIMER_TOPIC, TimerRecordError, is_position
 from ..records.torn_move import is_torn_move
 from ..records.undeliverable import Undeliverable
 from .retried_message import check_intact
@@ -65,9 +66,9 @@ def is_named(
         return False
     properties = record_properties(record)
     unique_key = find(properties, UNIQ_KEY_NAME)
-    if unique_key is None or find(properties, DELETE[:-1]) is not None:
+    if unique_key is None or find(properties, DELETE_NAME) is not None:
         return False
-    order = find(properties, ORDER[:-1])
+    order = find(properties, ORDER_NAME)
     order_py = int(order) if order is not None and is_position(order) else offset_py
     names = names_of(record, order_py)
     key = unique_key.decode("utf-8", "replace")
@@ -87,5 +88,5 @@ def is_named(
 
 
 def _names_one_of(store: MessageStore, record: bytes, names: set[bytes]) -> bool:
-    is_delete = find(record_properties(record), DELETE[:-1]) is not None
+    is_delete = find(record_properties(record), DELETE_NAME) is not None
     return is_delete and name_in_delete(record) in names and not is_torn_move(store, record)

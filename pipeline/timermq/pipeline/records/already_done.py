@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import TimerLog
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import (
     PREPARED_OFFSET_AT,
     SYS_FLAG_AT,
@@ -31,7 +31,8 @@ from timermq.timerstore.record import (
     record_topic,
 )
 
-from .timer_record import ORDER, OUT, REAL_TOPIC, ROLL_TIMES, TIMER_TOPIC
+from .timer_properties import DEQUEUE, ORDER_NAME, OUT_NAME, ROLL_TIMES, ROLL_TIMES_NAME
+from .timer_record import TIMER_TOPIC
 from .undeliverable import Reason, TimerRecordError
 
 Position = TypeVar("Position", int, NDArray[np.int64])
@@ -194,7 +195,7 @@ def order_in(record: bytes) -> int | None:
     """Position of the first record of the message that this record rolls; None if it rolls none."""
     if ROLL_TIMES not in record or record_topic(record) != TIMER_TOPIC.encode():
         return None
-    order = find(record_properties(record), ORDER[:-1]) or b""
+    order = find(record_properties(record), ORDER_NAME) or b""
     return int(order) if order.isdigit() and len(order) <= POSITION_DIGITS_MAX else None
 
 
@@ -227,16 +228,16 @@ def earlier_copies(
 def pending_key(record: bytes) -> ForeignKey:
     """By which a timer record that waits is compared with what Java wrote."""
     properties = record_properties(record)
-    rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
+    rolls = find(properties, ROLL_TIMES_NAME) or b"0"
     return (*_identity(properties), rolls)
 
 
 def foreign_key_in(record: bytes) -> ForeignKey | None:
     """The key of the timer that this record of Java's delivered or rolled; None if neither."""
     properties = record_properties(record)
-    if b"TIMER_DEQUEUE_MS\x01" not in properties:
+    if DEQUEUE not in properties:
         return None
-    rolls = find(properties, ROLL_TIMES[:-1]) or b"0"
+    rolls = find(properties, ROLL_TIMES_NAME) or b"0"
     if record_topic(record) != TIMER_TOPIC.encode():
         return (*_identity(properties), rolls)
     if not rolls.isdigit() or len(rolls) > ROLLS_DIGITS_MAX:
@@ -246,9 +247,9 @@ def foreign_key_in(record: bytes) -> ForeignKey | None:
 
 def _identity(properties: bytes) -> tuple[bytes, bytes, bytes]:
     return (
-        find(properties, REAL_TOPIC[:-1]) or b"",
-        find(properties, b"UNIQ_KEY") or b"",
-        find(properties, OUT[:-1]) or b"",
+        find(properties, REAL_TOPIC_NAME) or b"",
+        find(properties, UNIQ_KEY_NAME) or b"",
+        find(properties, OUT_NAME) or b"",
     )
 
 

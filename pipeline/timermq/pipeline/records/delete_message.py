@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY_NAME, find, remove
+from timermq.timerstore.properties import (
+    KEYS,
+    KEYS_NAME,
+    KEYS_SEPARATOR,
+    TAGS,
+    UNIQ_KEY,
+    UNIQ_KEY_NAME,
+    find,
+    remove,
+)
 
 from .already_done import origin_of
-from .timer_record import DELETE, DELETE_FOR, DELETE_ORDER, TIMER_TOPIC, TimerFacts, timer_tail
+from .timer_properties import DELETE, DELETE_FOR, DELETE_ORDER
+from .timer_record import TIMER_TOPIC, TimerFacts, timer_tail
 
 RECALL_TAG = b"_RECALL_TAG_"
 RECALL_BODY = b"0"
@@ -38,8 +48,9 @@ def delete_message(
     name = topic + b"+" + unique_key
     if makes_way_in_ms == facts.out_ms:
         name += b"#moved"
-    properties = b"%b%b\x02UNIQ_KEY\x01%b\x02TAGS\x01%b\x02%b%d\x02" % (
-        DELETE, name, unique_key, RECALL_TAG, DELETE_ORDER, facts.order_py,
+    properties = b"%b%b\x02%b%b\x02%b%b\x02%b%d\x02" % (
+        *(DELETE, name, UNIQ_KEY, unique_key),
+        *(TAGS, RECALL_TAG, DELETE_ORDER, facts.order_py),
     )  # fmt: skip
     if makes_way_in_ms is not None:
         properties += b"%b%d\x02" % (DELETE_FOR, target_py) + notes
@@ -91,5 +102,5 @@ def found_by_its_target(properties: bytes, unique_key: bytes) -> bytes:
         keys = (find(properties, KEYS_NAME), other)
         joined = KEYS_SEPARATOR.join(key for key in keys if key is not None)
         others = remove(remove(properties, UNIQ_KEY_NAME), KEYS_NAME)
-        properties = others + b"%b\x01%b\x02" % (KEYS_NAME, joined)
-    return properties + b"%b\x01%b\x02" % (UNIQ_KEY_NAME, unique_key)
+        properties = others + b"%b%b\x02" % (KEYS, joined)
+    return properties + b"%b%b\x02" % (UNIQ_KEY, unique_key)

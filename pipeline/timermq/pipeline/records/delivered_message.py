@@ -16,8 +16,8 @@ from timermq.timerstore.properties import find, remove
 from timermq.timerstore.record_layout import BODY_AT, HEAD, HEADS, V6_BITS, V6_FLAGS_AT
 from timermq.timerstore.record_spans import RecordError, record_spans
 
+from .timer_properties import DELIVER, DELIVER_NAME
 from .timer_record import (
-    DELIVER,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
@@ -71,7 +71,7 @@ def due_message(
         raise TimerRecordError(Reason.DAMAGED, f"timer record at {phy_offset}: {error}") from None
     properties = own_properties(record[topic_end + 2 : end])
     if is_roll:
-        properties = remove(properties, DELIVER[:-1]) + timer_tail(
+        properties = remove(properties, DELIVER_NAME) + timer_tail(
             deliver_ms=facts.deliver_ms,
             out_ms=facts.out_ms,
             topic=topic,
@@ -80,7 +80,7 @@ def due_message(
             order_py=facts.order_py,
         )
         topic, queue_id = TIMER_TOPIC, 0
-    elif find(properties, DELIVER[:-1]) is None:
+    elif find(properties, DELIVER_NAME) is None:
         properties += b"%b%013d\x02" % (DELIVER, facts.deliver_ms)
     message = taken_over(
         record, topic=topic, queue_id=queue_id, properties=properties, origin=origin

@@ -11,14 +11,11 @@ from __future__ import annotations
 import attrs
 
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REAL_QID, REAL_QID_NAME, REAL_TOPIC, REAL_TOPIC_NAME, find
 
 from .system_topics import destination_fault
+from .timer_properties import OUT
 from .undeliverable import Reason, TimerRecordError
-
-REAL_TOPIC = b"REAL_TOPIC\x01"
-REAL_QID = b"REAL_QID\x01"
-OUT = b"TIMER_OUT_MS\x01"
 
 DESTINATION_COUNT_MAX = 65_536
 """Remembered destinations; more and the memory of them begins anew."""
@@ -92,7 +89,7 @@ def destination_in(properties: bytes, phy_offset: int) -> Destination:
         TimerRecordError: They name none, or one where no message can go.
     """
     destination = _make_destination(
-        find(properties, REAL_TOPIC[:-1]) or b"", find(properties, REAL_QID[:-1]) or b""
+        find(properties, REAL_TOPIC_NAME) or b"", find(properties, REAL_QID_NAME) or b""
     )
     if destination is None:
         raise _no_destination(properties, phy_offset)
@@ -100,7 +97,7 @@ def destination_in(properties: bytes, phy_offset: int) -> Destination:
 
 
 def _no_destination(properties: bytes, phy_offset: int) -> TimerRecordError:
-    topic, queue_id = find(properties, REAL_TOPIC[:-1]), find(properties, REAL_QID[:-1])
+    topic, queue_id = find(properties, REAL_TOPIC_NAME), find(properties, REAL_QID_NAME)
     if topic is not None and queue_id is not None and queue_id.isdigit() and len(queue_id) <= 9:
         fault = destination_fault(topic.decode("utf-8", "replace"))
         return TimerRecordError(Reason.ILLEGAL_TOPIC, f"timer record at {phy_offset}: {fault}")

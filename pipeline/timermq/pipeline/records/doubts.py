@@ -26,7 +26,8 @@ from timermq.timerstore.record_layout import BLANK, FIXED_SIZE_V1, MAGIC_V1, MAG
 
 from .already_done import Doubt, origin_in
 from .system_topics import LEFT_OUT_TOPIC, QUARANTINE_TOPIC
-from .timer_record import ROLL_TIMES, TIMER_TOPIC
+from .timer_properties import ROLL_TIMES_NAME
+from .timer_record import TIMER_TOPIC
 
 FOREVER_MS = 1 << 62
 """After every moment."""
@@ -83,7 +84,7 @@ def _is_of_its_origin(log: CommitLog, record: bytes) -> bool:
         origin = origin_in(record)
         if origin is None:
             is_first = record_topic(record) == TIMER_TOPIC.encode()
-            return is_first and find(properties, ROLL_TIMES[:-1]) is None
+            return is_first and find(properties, ROLL_TIMES_NAME) is None
         found = log.check_at(origin, check_crc=False)
         if found is None or found.kind is not CheckKind.RECORD:
             return False

@@ -23,7 +23,8 @@ from timermq.timerstore.record import record_properties
 
 from .already_done import origin_in
 from .cancel_verdict import too_common
-from .timer_record import DELETE_FOR, DELETE_SOLE, TimerFacts, is_position
+from .timer_properties import DELETE_FOR_NAME, DELETE_SOLE_NAME
+from .timer_record import TimerFacts, is_position
 
 RECORDS_MAX = 4096
 """Records that one request looks at: more than a message has that rolls for ten years through
@@ -95,10 +96,10 @@ class SoleMoves:
                 self.moved_from.add(origin_in(record))
             return False
         properties = record_properties(record)
-        target_py = find(properties, DELETE_FOR[:-1])
+        target_py = find(properties, DELETE_FOR_NAME)
         return (
             not facts.rolls
-            and find(properties, DELETE_SOLE[:-1]) is not None
+            and find(properties, DELETE_SOLE_NAME) is not None
             and self._is_by_key(properties)
             and target_py is not None
             and is_position(target_py)

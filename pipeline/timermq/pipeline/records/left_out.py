@@ -15,15 +15,13 @@ the message that it makes way for, has the record as its origin.
 from __future__ import annotations
 
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .already_done import origin_in, origin_of
 from .system_topics import LEFT_OUT_TOPIC
+from .timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from .timer_record import (
-    DELETE_FOR,
-    DELETE_ORDER,
-    REAL_TOPIC,
     deleted_name,
     is_position,
     key_names,
@@ -45,7 +43,7 @@ def mark_left_out(record: bytes, phy_offset: int, now_ms: int) -> Message:
         unique_key = find(record_properties(record), UNIQ_KEY_NAME)
     except RecordError:
         unique_key = None
-    properties = b"" if unique_key is None else b"%b\x01%b\x02" % (UNIQ_KEY_NAME, unique_key)
+    properties = b"" if unique_key is None else b"%b%b\x02" % (UNIQ_KEY, unique_key)
     return Message(
         LEFT_OUT_TOPIC,
         0,
@@ -64,7 +62,7 @@ def name_in_delete(record: bytes) -> bytes:
     """
     properties = record_properties(record)
     name = deleted_name(properties) or b""
-    if find(properties, DELETE_ORDER[:-1]) is None:
+    if find(properties, DELETE_ORDER_NAME) is None:
         return name_in_slot(properties, name)
     return name
 
@@ -84,7 +82,7 @@ def names_of(record: bytes, order_py: int) -> set[bytes]:
     unique_key = find(properties, UNIQ_KEY_NAME)
     if unique_key is None:
         return names
-    topic = find(properties, REAL_TOPIC[:-1]) or b""
+    topic = find(properties, REAL_TOPIC_NAME) or b""
     return names | {name_in_slot(properties, name) for name in key_names(topic, unique_key)}
 
 
@@ -96,6 +94,6 @@ def names_in_delete(record: bytes) -> set[bytes]:
     """
     names = {name_in_delete(record)}
     properties = record_properties(record)
-    target = find(properties, DELETE_FOR[:-1])
+    target = find(properties, DELETE_FOR_NAME)
     target_py = int(target) if target is not None and is_position(target) else origin_in(record)
     return names if target_py is None else {*names, position_name(target_py)}

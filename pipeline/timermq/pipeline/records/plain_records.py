@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from timermq.timerstore.byte_rows import numbers_in
 from timermq.timerstore.record_block import Places, RecordBlock
 
+from .timer_properties import DELIVER
 from .timer_record import (
-    DELIVER,
     DELIVER_SIZE,
     MARKED_REAL_TOPIC,
     MS_DIGITS,

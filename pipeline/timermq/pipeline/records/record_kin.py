@@ -29,8 +29,8 @@ from timermq.timerstore.record_check import CheckKind
 from .already_done import origin_in
 from .delete_message import RECALL_TAG, delete_message
 from .left_out import name_in_delete, names_in_delete
+from .timer_properties import DELETE_SOLE
 from .timer_record import (
-    DELETE_SOLE,
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,

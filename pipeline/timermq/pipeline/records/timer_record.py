@@ -24,31 +24,31 @@ from functools import lru_cache
 import msgspec
 
 from timermq.timerstore.log_record import store_ms_of
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REAL_QID, REAL_TOPIC, REAL_TOPIC_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .destination import DESTINATION_COUNT_MAX, destination_at, destination_in, shown
-from .destination import OUT as OUT
-from .destination import REAL_QID as REAL_QID
-from .destination import REAL_TOPIC as REAL_TOPIC
 from .destination import Destination as Destination
 from .destination import known_destination as known_destination
 from .destination import learn_destination as learn_destination
 from .system_topics import TIMER_TOPIC as TIMER_TOPIC
+from .timer_properties import (
+    DELAY_UNITS_MS,
+    DELETE,
+    DELETE_NAME,
+    DELETE_ORDER_NAME,
+    DELIVER,
+    DELIVER_NAME,
+    INTERNAL,
+    ORDER,
+    ORDER_NAME,
+    OUT,
+    OUT_NAME,
+    ROLL_TIMES,
+    ROLL_TIMES_NAME,
+)
 from .undeliverable import Reason, check_size
 from .undeliverable import TimerRecordError as TimerRecordError
-
-DELIVER = b"TIMER_DELIVER_MS\x01"
-ROLL_TIMES = b"TIMER_ROLL_TIMES\x01"
-ORDER = b"TIMER_ORDER\x01"
-DELETE = b"TIMER_DEL_UNIQKEY\x01"
-DELETE_ORDER = b"TIMER_DEL_ORDER\x01"
-"""Ours: the order of the one message that a delete takes back, however often that was rolled."""
-DELETE_FOR = b"TIMER_DEL_FOR\x01"
-"""Ours: the delete makes way for the entry behind it, which takes the place of this position."""
-DELETE_SOLE = b"TIMER_DEL_SOLE\x01"
-"""Ours: the message that a move found was the only one that waited of those with a key of the
-delete, so that records before it tell nothing more of the key."""
 
 TAIL_SIZE_MAX = 512
 """Bytes kept free in the property text for everything above: a topic of 255 bytes, a roll count."""
@@ -174,8 +174,8 @@ def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts
     start = properties.rfind(MARKED_REAL_TOPIC)
     if not _is_ours(properties, start):
         return _decode_foreign(record, properties, phy_offset, precision_ms)
-    deliver_ms = _number(properties[start - MS_DIGITS : start], DELIVER, phy_offset)
-    out_ms = _number(properties[-MS_DIGITS - 1 : -1], OUT, phy_offset)
+    deliver_ms = _number(properties[start - MS_DIGITS : start], DELIVER_NAME, phy_offset)
+    out_ms = _number(properties[-MS_DIGITS - 1 : -1], OUT_NAME, phy_offset)
     rolls, order_py, destination = 0, phy_offset, destination_at(properties[start + 1 : -OUT_SIZE])
     if destination is None:
         destination, rolls, order_py = _rolled(properties, phy_offset)
@@ -186,7 +186,7 @@ def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts
         destination=destination,
         order_py=order_py,
         rolls=rolls,
-        is_delete=DELETE in properties and find(properties, DELETE[:-1]) is not None,
+        is_delete=DELETE in properties and find(properties, DELETE_NAME) is not None,
     )
 
 
@@ -230,7 +230,7 @@ def name_in_slot(properties: bytes, name: bytes) -> bytes:
 
     What is overdue waits in the open slot, whichever it asked for.
     """
-    return b"\x03%b\x03%b" % (find(properties, OUT[:-1]) or b"", name)
+    return b"\x03%b\x03%b" % (find(properties, OUT_NAME) or b"", name)
 
 
 KEY_MARK = b"\x03"
@@ -243,11 +243,11 @@ def deleted_name(properties: bytes) -> bytes | None:
     A delete without an order takes back messages of the topic that it was sent to, as each that
     RocketMQ's recall has stored does. Java looks at the key alone.
     """
-    order = find(properties, DELETE_ORDER[:-1])
+    order = find(properties, DELETE_ORDER_NAME)
     if order is not None:
         return b"\x01" + order
-    name = find(properties, DELETE[:-1])
-    topic = find(properties, REAL_TOPIC[:-1]) or b""
+    name = find(properties, DELETE_NAME)
+    topic = find(properties, REAL_TOPIC_NAME) or b""
     return None if name is None else topic + KEY_MARK + name
 
 
@@ -260,26 +260,11 @@ def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, bytes]:
     return named + unique_key, named + topic + b"+" + unique_key
 
 
-INTERNAL = (
-    REAL_TOPIC,
-    REAL_QID,
-    OUT,
-    ROLL_TIMES,
-    ORDER,
-    DELETE_ORDER,
-    DELETE_FOR,
-    DELETE_SOLE,
-    b"TIMER_ENQUEUE_MS\x01",
-    b"TIMER_DEQUEUE_MS\x01",
-)
-"""Keys that only the broker may set, each with the separator that ends it."""
-
-
 def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
     """Destination, rolls and order of a record whose keys must be looked up one by one."""
     destination = destination_in(properties, phy_offset)
-    rolls = _optional(properties, ROLL_TIMES, phy_offset, Reason.PROPERTIES) or 0
-    order_py = _optional(properties, ORDER, phy_offset, Reason.PROPERTIES)
+    rolls = _optional(properties, ROLL_TIMES_NAME, phy_offset, Reason.PROPERTIES) or 0
+    order_py = _optional(properties, ORDER_NAME, phy_offset, Reason.PROPERTIES)
     if order_py is not None and order_py > phy_offset:
         raise TimerRecordError(
             Reason.PROPERTIES,
@@ -291,7 +276,7 @@ def _rolled(properties: bytes, phy_offset: int) -> tuple[Destination, int, int]:
 def _decode_foreign(
     record: bytes, properties: bytes, phy_offset: int, precision_ms: int
 ) -> TimerFacts:
-    out_ms = _optional(properties, OUT, phy_offset, Reason.NO_MOMENT)
+    out_ms = _optional(properties, OUT_NAME, phy_offset, Reason.NO_MOMENT)
     if out_ms is None:
         raise TimerRecordError(
             Reason.NO_MOMENT, f"timer record at {phy_offset}: expected TIMER_OUT_MS, found none"
@@ -304,7 +289,7 @@ def _decode_foreign(
         destination=destination,
         order_py=order_py,
         rolls=rolls,
-        is_delete=find(properties, DELETE[:-1]) is not None,
+        is_delete=find(properties, DELETE_NAME) is not None,
     )
 
 
@@ -317,13 +302,13 @@ def _foreign_deliver_ms(
     and a few milliseconds after the moment a delay was counted from: never early either way.
     """
     latest = out_ms + precision_ms
-    for key, unit_ms in ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1)):
+    for key, unit_ms in DELAY_UNITS_MS:
         delay = find(properties, key)
         if delay is not None:
             if rolls or not delay.isdigit() or len(delay) > _DIGITS_MAX:
                 return latest
             return max(out_ms + 1, min(store_ms_of(record) + int(delay) * unit_ms, latest))
-    moment = find(properties, DELIVER[:-1])
+    moment = find(properties, DELIVER_NAME)
     is_number = moment is not None and moment.isdigit() and len(moment) <= _DIGITS_MAX
     if moment is not None and is_number and out_ms < int(moment) <= latest:
         return int(moment)
@@ -350,16 +335,16 @@ def _check_slot(out_ms: int, precision_ms: int, phy_offset: int) -> None:
         )
 
 
-def _optional(properties: bytes, key: bytes, phy_offset: int, reason: Reason) -> int | None:
-    value = find(properties, key[:-1])
-    return None if value is None else _number(value, key, phy_offset, reason)
+def _optional(properties: bytes, name: bytes, phy_offset: int, reason: Reason) -> int | None:
+    value = find(properties, name)
+    return None if value is None else _number(value, name, phy_offset, reason)
 
 
-def _number(value: bytes, key: bytes, phy_offset: int, reason: Reason = Reason.NO_MOMENT) -> int:
+def _number(value: bytes, name: bytes, phy_offset: int, reason: Reason = Reason.NO_MOMENT) -> int:
     if not value.isdigit() or len(value) > _DIGITS_MAX:
         raise TimerRecordError(
             reason,
             f"timer record at {phy_offset}: expected up to {_DIGITS_MAX} digits in "
-            f"{key[:-1].decode()}, found {shown(value)}",
+            f"{name.decode()}, found {shown(value)}",
         )
     return int(value)

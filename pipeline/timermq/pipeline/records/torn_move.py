@@ -14,7 +14,8 @@ from timermq.timerstore.record import RecordError, record_properties
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
-from .timer_record import DELETE, DELETE_FOR, ROLL_TIMES, TIMER_TOPIC, is_position
+from .timer_properties import DELETE_FOR_NAME, DELETE_NAME, ROLL_TIMES_NAME
+from .timer_record import TIMER_TOPIC, is_position
 
 
 def makes_way_for(properties: bytes) -> int | None:
@@ -22,8 +23,8 @@ def makes_way_for(properties: bytes) -> int | None:
 
     A delete that has rolled stands alone: when it was enqueued the first time it was whole.
     """
-    target = find(properties, DELETE_FOR[:-1])
-    if target is None or not is_position(target) or find(properties, ROLL_TIMES[:-1]) is not None:
+    target = find(properties, DELETE_FOR_NAME)
+    if target is None or not is_position(target) or find(properties, ROLL_TIMES_NAME) is not None:
         return None
     return int(target)
 
@@ -33,7 +34,7 @@ def takes_the_place(record: bytes, target_py: int) -> bool:
     if origin_in(record) != target_py:
         return False
     properties = record_properties(record)
-    return all(find(properties, key[:-1]) is None for key in (ROLL_TIMES, DELETE))
+    return all(find(properties, name) is None for name in (ROLL_TIMES_NAME, DELETE_NAME))
 
 
 def is_torn_move(store: MessageStore, record: bytes) -> bool:

@@ -14,10 +14,11 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.timerstore.properties import UNIQ_KEY_NAME
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME
 
 from ..records.already_done import AlreadyDone, ForeignKey, contains
-from ..records.timer_record import KEY_MARK, OUT, REAL_TOPIC, ROLL_TIMES, order_name
+from ..records.timer_properties import OUT_NAME, ROLL_TIMES_NAME
+from ..records.timer_record import KEY_MARK, order_name
 from .byte_arrays import Flags, Places, Values, are_in, joined
 from .record_chunks import RecordChunk
 from .timer_arrays import TimerArrays, deleted_names
@@ -157,13 +158,13 @@ class Handled:
         if not self.foreign:
             return np.zeros(len(chunk), np.bool_)
         keys = joined(
-            _value(chunk, REAL_TOPIC[:-1]),
+            _value(chunk, REAL_TOPIC_NAME),
             _MARK,
             _value(chunk, UNIQ_KEY_NAME),
             _MARK,
-            _value(chunk, OUT[:-1]),
+            _value(chunk, OUT_NAME),
             _MARK,
-            _value(chunk, ROLL_TIMES[:-1], b"0"),
+            _value(chunk, ROLL_TIMES_NAME, b"0"),
         )
         return are_in(keys, self.foreign)
 

@@ -21,6 +21,7 @@ from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 
 from ..cancel.pending_deletes import QUEUE_COUNT, queued_entries
 from ..records.already_done import ForeignKey, contains, foreign_key_in
+from ..records.timer_properties import DEQUEUE
 from ..records.timer_record import TIMER_TOPIC
 from .byte_arrays import Places, have_within
 from .file_part import FilePart, only
@@ -186,7 +187,7 @@ def _handled(view: StoreView, first_py: int) -> Handled:
             origins.append(found[named])
             late = chunk.heads["store_ms"] >= view.read_ms
             late |= chunk.heads["phy_offset"] >= first_py
-            late &= ~named & have_within(chunk.properties, "TIMER_DEQUEUE_MS\x01")
+            late &= ~named & have_within(chunk.properties, DEQUEUE.decode())
             for row in np.flatnonzero(late).tolist():
                 key = foreign_key_in(chunk.record(row))
                 if key is not None:

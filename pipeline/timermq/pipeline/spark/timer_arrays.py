@@ -14,22 +14,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from timermq.timerstore.java_hash import java_hash
+from timermq.timerstore.properties import REAL_QID_NAME, REAL_TOPIC_NAME
 
 from ..records.system_topics import destination_fault
-from ..records.timer_record import (
-    DELETE,
-    DELETE_ORDER,
+from ..records.timer_properties import (
+    DELAY_UNITS_MS,
+    DELETE_NAME,
+    DELETE_ORDER_NAME,
     DELIVER,
+    DELIVER_NAME,
+    ORDER_NAME,
+    OUT,
+    OUT_NAME,
+    ROLL_TIMES_NAME,
+)
+from ..records.timer_record import (
     DELIVER_SIZE,
     KEY_MARK,
     MS_DIGITS,
-    ORDER,
-    OUT,
     OUT_MAX_MS,
     OUT_SIZE,
-    REAL_QID,
-    REAL_TOPIC,
-    ROLL_TIMES,
     TimerRecordError,
     decode_timer,
 )
@@ -115,9 +119,10 @@ class _Form:
         """Of the two forms, and fitting."""
 
     def read(self) -> TimerArrays:
-        real, qid = self._find(REAL_TOPIC), self._find(REAL_QID)
-        deliver, out = self._find(DELIVER), self._find(OUT)
-        rolled, order = self._find(ROLL_TIMES), self._find(ORDER)
+        find = self.texts.find
+        real, qid = find(REAL_TOPIC_NAME), find(REAL_QID_NAME)
+        deliver, out = find(DELIVER_NAME), find(OUT_NAME)
+        rolled, order = find(ROLL_TIMES_NAME), find(ORDER_NAME)
         ours = self._are_ours(real)
         self.good &= ~ours | self._stand_in_order(real, qid, deliver, out, rolled, order)
         positions = self.chunk.heads["phy_offset"]
@@ -143,12 +148,9 @@ class _Form:
             queue_id=queue_ids,
             order_py=order_py,
             rolls=rolls,
-            is_delete=self._find(DELETE).present,
+            is_delete=find(DELETE_NAME).present,
             faults={},
         )
-
-    def _find(self, key: bytes) -> Found:
-        return self.texts.find(key[:-1])
 
     def _number(self, found: Found, *, required: bool = False) -> Places:
         numbers, are = numbers_in(self.texts.values(found))
@@ -158,7 +160,7 @@ class _Form:
     def _are_ours(self, real: Found) -> Flags:
         """As ``_is_ours`` says; what is not clear is not good."""
         # The last one counts, with a value or without: one without is for `decode_timer` to judge.
-        last = self.texts.find(REAL_TOPIC[:-1], may_be_empty=True)
+        last = self.texts.find(REAL_TOPIC_NAME, may_be_empty=True)
         self.good &= last.starts == real.starts
         ends = self.text_ends
         ours = last.starts > self.text_starts
@@ -188,7 +190,7 @@ class _Form:
         """The moments of Java's records, as ``_foreign_deliver_ms``."""
         latest = out_ms + self.precision_ms
         stored = np.clip(self.chunk.heads["store_ms"], -_STORED_MAX_MS, _STORED_MAX_MS)
-        for key, unit_ms in ((b"TIMER_DELAY_MS", 1), (b"TIMER_DELAY_SEC", 1000)):
+        for key, unit_ms in reversed(DELAY_UNITS_MS):
             found = self.texts.find(key)
             delay, is_number = numbers_in(self.texts.values(found))
             delay = np.minimum(delay, _DELAY_MAX_MS // unit_ms) * unit_ms
@@ -223,18 +225,18 @@ def _read_one(made: TimerArrays, chunk: RecordChunk, row: int, precision_ms: int
 
 def deleted_names(chunk: RecordChunk) -> Values:
     """What deletes name, null for others: as ``deleted_name``."""
-    orders = chunk.found.value(DELETE_ORDER[:-1])
-    topics = chunk.found.value(REAL_TOPIC[:-1]).fill_null(b"")
+    orders = chunk.found.value(DELETE_ORDER_NAME)
+    topics = chunk.found.value(REAL_TOPIC_NAME).fill_null(b"")
     return first_of(
-        joined(b"\x01", orders), joined(topics, KEY_MARK, chunk.found.value(DELETE[:-1]))
+        joined(b"\x01", orders), joined(topics, KEY_MARK, chunk.found.value(DELETE_NAME))
     )
 
 
 def deleted_orders(chunk: RecordChunk) -> tuple[Places, Flags]:
     """The orders that deletes name, and which records name one that is a number."""
-    return numbers_in(chunk.found.value(DELETE_ORDER[:-1]))
+    return numbers_in(chunk.found.value(DELETE_ORDER_NAME))
 
 
 def deleted_keys(chunk: RecordChunk) -> Values:
     """The keys that deletes name, null for others."""
-    return text(chunk.found.value(DELETE[:-1]))
+    return text(chunk.found.value(DELETE_NAME))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, check_unit
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, find
 from timermq.timerstore.record import RecordError, record_properties, record_spans
 from timermq.timerstore.record_block import RecordBlock
 from timermq.timerstore.record_check import has_its_body
@@ -27,7 +27,7 @@ from timermq.timerstore.record_check import has_its_body
 from ..quarantine.retried_message import check_intact
 from ..records.left_out import names_of
 from ..records.record_kin import RecordKin
-from ..records.timer_record import REAL_TOPIC, TimerRecordError, position_name
+from ..records.timer_record import TimerRecordError, position_name
 from ..records.undeliverable import Reason, Undeliverable, check_size
 from ..records.unread_delete import UnreadDelete, unread_among
 from ..recovery.timer_files import TimerFiles
@@ -166,7 +166,7 @@ class DequeueGetMessage:
             self.counts.cancelled += 1
             self.state.meet(int(request["offset_py"]))
             topic = (
-                find(record_properties(record), REAL_TOPIC[:-1]) if _is_readable(record) else None
+                find(record_properties(record), REAL_TOPIC_NAME) if _is_readable(record) else None
             )
             if topic is not None:
                 self.files.metrics.add(topic.decode("utf-8", "replace"), -1)
@@ -208,7 +208,7 @@ class DequeueGetMessage:
         if int(request["magic"]) & MAGIC_DELETE or not _is_readable(record):
             return
         offset_py = int(request["offset_py"])
-        topic = find(record_properties(record), REAL_TOPIC[:-1]) or b""
+        topic = find(record_properties(record), REAL_TOPIC_NAME) or b""
         if not int(request["magic"]) & MAGIC_ROLL:
             for delete in unread:
                 delete.check(int(request["topic_hash"]), offset_py, int(request["order_py"]))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_ROLL, TimerMetrics
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, find
 from timermq.timerstore.put_status import PutResult, PutStatus
 
 from ..clock.clock import Clock
@@ -35,7 +35,7 @@ from ..quarantine.quarantine import HOPELESS, Quarantine
 from ..records.already_done import origin_of
 from ..records.delivered_message import DueMessage, due_message
 from ..records.left_out import mark_left_out
-from ..records.timer_record import REAL_TOPIC, TimerRecordError
+from ..records.timer_record import TimerRecordError
 from ..records.undeliverable import Reason, Undeliverable
 from ..state.timer_counts import TimerCounts
 from ..state.timer_options import TimerOptions
@@ -279,7 +279,7 @@ class DequeuePutMessage:
                 continue
             self.counts.cancelled += 1
             self.state.meet(origin_of(one.message.prepared_offset))
-            topic = find(one.message.properties, REAL_TOPIC[:-1]) if one.is_roll else None
+            topic = find(one.message.properties, REAL_TOPIC_NAME) if one.is_roll else None
             self.metrics.add(one.message.topic if topic is None else topic.decode(), -1)
         return kept
 

@@ -11,7 +11,8 @@ from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
 from timermq.timerstore.record_block import RecordBlock
 
 from ..records.plain_records import read_plain
-from ..records.timer_record import DELETE, TimerFacts
+from ..records.timer_properties import DELETE
+from ..records.timer_record import TimerFacts
 from ..records.undeliverable import Undeliverable
 from .timer_request import EnqueueBatch
 

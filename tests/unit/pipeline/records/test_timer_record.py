@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timermq.pipeline.records.timer_properties import INTERNAL_NAMES
 from timermq.pipeline.records.timer_record import (
-    INTERNAL,
     TAIL_SIZE_MAX,
     TIMER_TOPIC,
     Destination,
@@ -286,7 +286,7 @@ def test_any_text_is_read_or_refused(text: bytes) -> None:
 
 @given(
     kept=st.lists(st.sampled_from(["A=1", "TIMER_DELIVER_MS=5", "UNIQ_KEY=U", "TAGS=x"])),
-    steering=st.lists(st.sampled_from([key[:-1].decode() + "=1" for key in INTERNAL])),
+    steering=st.lists(st.sampled_from([name.decode() + "=1" for name in INTERNAL_NAMES])),
 )
 def test_own_properties_of_java_records(kept: list[str], steering: list[str]) -> None:
     """The keys that steer timers go, all others stay in their order."""
@@ -294,7 +294,7 @@ def test_own_properties_of_java_records(kept: list[str], steering: list[str]) ->
     own = own_properties(text)
 
     assert javas(*kept) == own
-    assert [key for key in INTERNAL if find(own, key[:-1]) is not None] == []
+    assert [name for name in INTERNAL_NAMES if find(own, name) is not None] == []
 
 
 @pytest.mark.parametrize(

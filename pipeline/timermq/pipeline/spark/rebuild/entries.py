@@ -36,7 +36,8 @@ from timermq.timerstore.record_block import RecordBlock
 
 from ...records.already_done import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
-from ...records.timer_record import DELETE_ORDER, TimerFacts, TimerRecordError, decode_present
+from ...records.timer_properties import DELETE_ORDER_NAME, DEQUEUE
+from ...records.timer_record import TimerFacts, TimerRecordError, decode_present
 from ...stages.enqueue_batch import facts_batch, plain_batch
 from ...stages.roll import window_slots
 from ...stages.timer_request import EnqueueBatch
@@ -56,7 +57,6 @@ _DONE = DONE.arrow_schema(DONE.names)
 _UNITS = UNITS.arrow_schema(UNITS.names)
 BLOCK_COUNT = 4096
 """Timer records that are read together; one that is not of the usual kind has them read singly."""
-_FOREIGN_MARK = b"TIMER_DEQUEUE_MS\x01"
 """What every record has that RocketMQ delivered or rolled."""
 _TIMER_TOPIC = TIMER_TOPIC.encode()
 
@@ -166,7 +166,7 @@ def _facts(record: bytes, offset_py: int, precision_ms: int) -> TimerFacts | _Ou
         facts = decode_present(record, offset_py, len(record), precision_ms)
     except TimerRecordError:
         return None
-    if facts.is_delete and find(record_properties(record), DELETE_ORDER[:-1]) is not None:
+    if facts.is_delete and find(record_properties(record), DELETE_ORDER_NAME) is not None:
         return _OURS
     return facts
 
@@ -205,10 +205,10 @@ def _done_rows(chunk: RecordChunk) -> Iterator[pa.RecordBatch]:
             entry=pa.array([row.entry for row in taken], pa.int64()),
             target_py=pa.array([row.target_py for row in taken], pa.int64()),
         )
-    if _FOREIGN_MARK not in chunk.data:
+    if DEQUEUE not in chunk.data:
         return
     others = chunk.only(~named)
-    rows = rows_with(others, _FOREIGN_MARK)
+    rows = rows_with(others, DEQUEUE)
     keys = [foreign_key_in(others.record(row)) for row in rows]
     texts = [_text(key) for key in keys if key is not None]
     if texts:

@@ -18,7 +18,13 @@ from pyspark.sql import DataFrame
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
-from ...records.timer_record import DELETE_FOR, DELETE_ORDER, ROLL_TIMES, is_position
+from ...records.timer_properties import (
+    DELETE_FOR_NAME,
+    DELETE_ORDER,
+    DELETE_ORDER_NAME,
+    ROLL_TIMES_NAME,
+)
+from ...records.timer_record import is_position
 from ..record_chunks import RecordChunk
 
 
@@ -41,11 +47,11 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))
     for row in rows_with(entries, DELETE_ORDER):
         properties = record_properties(entries.record(row))
-        order_py = _position(properties, DELETE_ORDER)
+        order_py = _position(properties, DELETE_ORDER_NAME)
         if order_py is None:
             continue
-        target_py = _position(properties, DELETE_FOR)
-        if target_py is None or find(properties, ROLL_TIMES[:-1]) is not None:
+        target_py = _position(properties, DELETE_FOR_NAME)
+        if target_py is None or find(properties, ROLL_TIMES_NAME) is not None:
             found.append(TakenRow(order_py))
         elif row + 1 == len(entries):
             found.append(TakenRow(order_py, _entry(entries, row), target_py))
@@ -89,7 +95,7 @@ def _moved_from(entries: RecordChunk, row: int) -> int | None:
     if not named[row]:
         return None
     properties = record_properties(entries.record(row))
-    is_move = all(find(properties, name[:-1]) is None for name in (ROLL_TIMES, DELETE_ORDER))
+    is_move = all(find(properties, name) is None for name in (ROLL_TIMES_NAME, DELETE_ORDER_NAME))
     return int(origins[row]) if is_move else None
 
 
@@ -98,5 +104,5 @@ def _entry(entries: RecordChunk, row: int) -> int:
 
 
 def _position(properties: bytes, name: bytes) -> int | None:
-    value = find(properties, name[:-1])
+    value = find(properties, name)
     return None if value is None or not is_position(value) else int(value)

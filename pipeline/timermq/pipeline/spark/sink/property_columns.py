@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from timermq.remoting.bulk_block import NAMES_MAX
-from timermq.timerstore.properties import KEYS, TAGS
+from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME
 
 from .arrow_columns import (
     Column,
@@ -25,8 +25,8 @@ from .arrow_columns import (
 )
 from .schedule_columns import ScheduleColumns
 
-_OWN_COLUMNS = 2
-"""``key`` and ``tag``."""
+_OWN_COLUMNS = {"key": KEYS_NAME.decode(), "tag": TAGS_NAME.decode()}
+"""Columns to the properties that they are."""
 
 
 def narrow_batches(batch: pa.RecordBatch, columns: ScheduleColumns) -> Iterator[pa.RecordBatch]:
@@ -36,7 +36,7 @@ def narrow_batches(batch: pa.RecordBatch, columns: ScheduleColumns) -> Iterator[
         yield batch
         return
     names, _, _ = map_entries(column_of(batch, "properties"))
-    if len(distinct(names)) <= NAMES_MAX - _OWN_COLUMNS:
+    if len(distinct(names)) <= NAMES_MAX - len(_OWN_COLUMNS):
         yield batch
         return
     yield from narrow_batches(batch.slice(0, rows // 2), columns)
@@ -62,8 +62,9 @@ def property_columns(
             places[owners[at]] = at
             twice |= np.bincount(owners[at], minlength=rows) > 1
             found[str(name)] = taken(values, places)
-    for column, name, is_given in (("key", KEYS, columns.has_key), ("tag", TAGS, columns.has_tag)):
-        if is_given:
+    are_given = {"key": columns.has_key, "tag": columns.has_tag}
+    for column, name in _OWN_COLUMNS.items():
+        if are_given[column]:
             own = column_of(batch, column)
             if name in found:
                 twice |= is_there(own) & is_there(found[name])

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from ...records.system_topics import OWN_TOPICS, TIMER_TOPIC
-from ...records.timer_record import DELIVER, OUT
+from ...records.timer_properties import DELIVER_NAME, DEQUEUE_NAME, OUT_NAME
 from ..byte_arrays import Flags, Places, numbers_in
 from ..log_places import LogSpan, log_spans
 from ..log_stream import LogStream
@@ -102,7 +102,7 @@ def are_deliveries(chunk: RecordChunk) -> Flags:
     found = among & named
     rest = np.flatnonzero(among & ~named)
     if len(rest):
-        of_java = chunk.only(among & ~named).found.find(b"TIMER_DEQUEUE_MS")
+        of_java = chunk.only(among & ~named).found.find(DEQUEUE_NAME)
         found[rest] = of_java.present
     return found
 
@@ -114,9 +114,9 @@ def delivered_for(chunk: RecordChunk, precision_ms: int) -> tuple[Places, Flags]
     lies in the slot, and RocketMQ delivers when the slot is over.
     """
     texts = chunk.found
-    deliver_ms, are = numbers_in(texts.value(DELIVER[:-1]))
+    deliver_ms, are = numbers_in(texts.value(DELIVER_NAME))
     _, named = chunk.origins
-    slots, have_slot = numbers_in(texts.value(OUT[:-1]))
+    slots, have_slot = numbers_in(texts.value(OUT_NAME))
     latest = slots + precision_ms
     fits = are & (slots < deliver_ms) & (deliver_ms <= latest)
     by_slot = ~named & have_slot & ~fits

@@ -15,7 +15,10 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME
+
 from ....records.system_topics import TIMER_TOPIC
+from ....records.timer_properties import DEQUEUE, OUT_NAME, ROLL_TIMES_NAME
 from .facts import Kind, Limits
 from .finding import Rule, Verdict, text
 from .rules import IS_TIMER, LEAVES, is_open
@@ -45,17 +48,17 @@ def foreign_ends(log: DataFrame) -> DataFrame:
     Args:
         log: With ``FOREIGN_COLUMNS``.
     """
-    mark = b"TIMER_DEQUEUE_MS\x01".hex()
+    mark = DEQUEUE.hex()
     theirs = log.where(
         f"damage IS NULL AND origin_py IS NULL AND contains(properties, X'{mark}')"
     ).selectExpr("*", "string(properties) AS text")
-    out_ms, rolls = _property("TIMER_OUT_MS"), _property("TIMER_ROLL_TIMES")
+    out_ms, rolls = _property(OUT_NAME), _property(ROLL_TIMES_NAME)
     told = theirs.selectExpr(
         "topic",
         "store_ms",
         f"topic != '{TIMER_TOPIC}' AS is_delivery",
-        f"{_property('REAL_TOPIC')} AS real_topic",
-        f"{_property('UNIQ_KEY')} AS unique_id",
+        f"{_property(REAL_TOPIC_NAME)} AS real_topic",
+        f"{_property(UNIQ_KEY_NAME)} AS unique_id",
         f"try_cast({out_ms} AS bigint) AS out_ms",
         f"coalesce(try_cast({rolls} AS bigint), 0) - if(topic = '{TIMER_TOPIC}', 1, 0) AS rolls",
     )
@@ -68,8 +71,8 @@ def foreign_ends(log: DataFrame) -> DataFrame:
     )
 
 
-def _property(name: str) -> str:
-    return rf"regexp_extract(text, '(^|\\x02){name}\\x01([^\\x02]*)', 2)"
+def _property(name: bytes) -> str:
+    return rf"regexp_extract(text, '(^|\\x02){name.decode()}\\x01([^\\x02]*)', 2)"
 
 
 def named_timers(

@@ -1,0 +1,61 @@
+r"""Names of the properties that steer timers.
+
+``X_NAME`` is a name, as ``find`` and ``remove`` take it; ``X`` is how the property begins in a
+text: the name and the ``\x01`` that ends it.
+
+Source: Java ``MessageConst``; what begins ``TIMER_ORDER`` or ``TIMER_DEL_`` is ours, but for
+``TIMER_DEL_UNIQKEY``.
+"""
+
+from __future__ import annotations
+
+from timermq.timerstore.properties import DELAY_NAME, REAL_QID_NAME, REAL_TOPIC_NAME
+
+DELAY_SEC_NAME = b"TIMER_DELAY_SEC"
+DELAY_MS_NAME = b"TIMER_DELAY_MS"
+DELIVER_NAME = b"TIMER_DELIVER_MS"
+OUT_NAME = b"TIMER_OUT_MS"
+ROLL_TIMES_NAME = b"TIMER_ROLL_TIMES"
+DEQUEUE_NAME = b"TIMER_DEQUEUE_MS"
+ORDER_NAME = b"TIMER_ORDER"
+DELETE_NAME = b"TIMER_DEL_UNIQKEY"
+DELETE_ORDER_NAME = b"TIMER_DEL_ORDER"
+"""Ours: the order of the one message that a delete takes back, however often that was rolled."""
+DELETE_FOR_NAME = b"TIMER_DEL_FOR"
+"""Ours: the delete makes way for the entry behind it, which takes the place of this position."""
+DELETE_SOLE_NAME = b"TIMER_DEL_SOLE"
+"""Ours: the message that a move found was the only one that waited of those with a key of the
+delete, so that records before it tell nothing more of the key."""
+
+DELAY_MS = DELAY_MS_NAME + b"\x01"
+DELIVER = DELIVER_NAME + b"\x01"
+OUT = OUT_NAME + b"\x01"
+ROLL_TIMES = ROLL_TIMES_NAME + b"\x01"
+DEQUEUE = DEQUEUE_NAME + b"\x01"
+ORDER = ORDER_NAME + b"\x01"
+DELETE = DELETE_NAME + b"\x01"
+DELETE_ORDER = DELETE_ORDER_NAME + b"\x01"
+DELETE_FOR = DELETE_FOR_NAME + b"\x01"
+DELETE_SOLE = DELETE_SOLE_NAME + b"\x01"
+
+DELAY_UNITS_MS = ((DELAY_SEC_NAME, 1000), (DELAY_MS_NAME, 1))
+"""What asks for a delay, first wins, and the milliseconds in a unit."""
+REQUEST_NAMES = (DELAY_NAME, DELAY_SEC_NAME, DELAY_MS_NAME, DELIVER_NAME)
+"""What asks for a later moment: a level, a delay or the moment."""
+INTERNAL_NAMES = (
+    REAL_TOPIC_NAME,
+    REAL_QID_NAME,
+    OUT_NAME,
+    ROLL_TIMES_NAME,
+    ORDER_NAME,
+    DELETE_ORDER_NAME,
+    DELETE_FOR_NAME,
+    DELETE_SOLE_NAME,
+    b"TIMER_ENQUEUE_MS",
+    DEQUEUE_NAME,
+)
+"""What only the broker may set."""
+REQUESTS = tuple(name + b"\x01" for name in REQUEST_NAMES)
+"""How those begin."""
+INTERNAL = tuple(name + b"\x01" for name in INTERNAL_NAMES)
+"""How those begin that only the broker may set."""
