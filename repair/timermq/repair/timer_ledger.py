@@ -33,6 +33,7 @@ from timermq.pipeline.records.timer_record import deleted_name, key_names, order
 from timermq.pipeline.records.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import LogRecord
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 
 from .lost_record import NO_NAME
@@ -112,11 +113,11 @@ class TimerLedger:
                 _keep(self.foreign, b"\0".join(key))
         if is_timer:
             self._judge_move(data)
-            out = find(record.properties, OUT_NAME) or b""
+            out_ms = number_in(find(record.properties, OUT_NAME))
             row = (
                 position,
                 len(data),
-                int(out) if out.isdigit() and len(out) < 19 else -1,
+                -1 if out_ms is None else out_ms,
                 record.queue_offset,
                 int(is_delete),
                 _topic_hash(find(record.properties, REAL_TOPIC_NAME)),

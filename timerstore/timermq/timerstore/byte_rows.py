@@ -14,15 +14,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from .number_text import NUMBER_DIGITS_MAX
+
 Rows = NDArray[np.uint8]
 """A text of bytes a row, all of one size."""
 Places = NDArray[np.int64]
 """Positions in some bytes, or lengths."""
 
 _ZERO = ord("0")
-_POWERS = 10 ** np.arange(18, -1, -1, dtype=np.int64)
-NUMBER_DIGITS_MAX = 18
-"""Any number of so many digits fits 64 bits."""
+_POWERS = 10 ** np.arange(NUMBER_DIGITS_MAX, -1, -1, dtype=np.int64)
 
 
 def rows_at(data: bytes, places: Places, size: int) -> Rows:

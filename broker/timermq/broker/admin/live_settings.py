@@ -16,6 +16,7 @@ import attrs
 
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.live_setting import live_settings
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 from ..refusal import RefusedError
 from ..setting_names import java_name
@@ -76,7 +77,7 @@ def _value(name: str, text: str, place: tuple[attrs.AttrsInstance, str]) -> obje
     if isinstance(old, str):
         return text
     digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdigit() and len(digits) <= 18:
+    if digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX:
         return int(text)
     raise _refused(f"{name}: expected a number, found {ascii(text)[:130]}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from timermq.remoting.codes import ResponseCode
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 from ..refusal import RefusedError
 
@@ -52,7 +53,7 @@ def alter_attributes(current: Mapping[str, str], changes: str) -> dict[str, str]
 
 def _is_number(value: str) -> bool:
     digits = value.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX
 
 
 def _refused(reason: str) -> RefusedError:

@@ -21,6 +21,7 @@ from timermq.remoting.send_form import SendRun
 from timermq.timerstore.byte_rows import Pieces, numbers_in, rows_like
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 from timermq.timerstore.properties import PREPARED, UNIQ_KEY, UNIQ_KEY_NAME
 
 from ..session import Session
@@ -40,8 +41,6 @@ _SYS_FLAGS = {
     for text, number in _SMALL.items()
     if not number & (SYS_FLAG_TRANSACTION | SYS_FLAG_INNER_BATCH)
 }
-_SAFE_DIGITS = 18
-"""Any number of so many digits fits 64 bits."""
 _UNIQ_KEY = UNIQ_KEY.decode()
 _WAITS_NOT = WAITS_NOT.decode()
 _TRANSACTION = PREPARED.decode()
@@ -143,7 +142,7 @@ class PlainReader:
             or fields.reconsume_times != "0"
             or (fields.default_topic_queue_nums or "4") not in _SMALL
             or (fields.max_reconsume_times or "0") not in _SMALL
-            or not (born_ms.isascii() and born_ms.isdigit() and len(born_ms) <= _SAFE_DIGITS)
+            or not (born_ms.isascii() and born_ms.isdigit() and len(born_ms) <= NUMBER_DIGITS_MAX)
             or not (is_usual or self._is_usual(text))
         ):
             return None

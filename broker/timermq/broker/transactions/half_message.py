@@ -23,6 +23,7 @@ import attrs
 
 from timermq.pipeline.records.delivered_message import taken_over
 from timermq.timerstore.message import TRANSACTION_MASK, Message, SysFlag
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX, number_in
 from timermq.timerstore.properties import (
     PREPARED_NAME,
     PROPERTIES_SIZE_MAX,
@@ -52,9 +53,7 @@ _OWN = (_TRANSACTION_ID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
 _INTERNAL = (PREPARED_NAME, REAL_TOPIC_NAME, REAL_QID_NAME, CHECK_TIMES, _FIRST_OFFSET, _NAME)
 """What a committed message does not have."""
 
-_DIGITS_MAX = 18
-"""Digits of a number in a property: any of so many fits 64 bits."""
-_NUMBER_MAX = 10**_DIGITS_MAX - 1
+_NUMBER_MAX = 10**NUMBER_DIGITS_MAX - 1
 RENEWAL_SIZE_MAX = len(
     b"%b\x01%d\x02%b\x01%d\x02%b\x01%d,%d\x02"
     % (CHECK_TIMES, _NUMBER_MAX, _FIRST_OFFSET, _NUMBER_MAX, _NAME, _NUMBER_MAX, _NUMBER_MAX)
@@ -279,10 +278,9 @@ def name_in(properties: bytes) -> int | None:
 
 def _named(properties: bytes) -> tuple[int, int] | None:
     """A transaction's name and the store time of its first record."""
-    name, _, first_ms = (find(properties, _NAME) or b"").partition(b",")
-    if not (_is_number(name) and _is_number(first_ms)):
-        return None
-    return int(name), int(first_ms)
+    first, _, second = (find(properties, _NAME) or b"").partition(b",")
+    name, first_ms = number_in(first), number_in(second)
+    return None if name is None or first_ms is None else (name, first_ms)
 
 
 def _name_of(half: HalfMessage) -> bytes:
@@ -303,9 +301,4 @@ def _text(properties: bytes, key: bytes) -> str:
 
 def _number(properties: bytes, key: bytes) -> int | None:
     """A property that is a number; None for anything else."""
-    value = find(properties, key) or b""
-    return int(value) if _is_number(value) else None
-
-
-def _is_number(value: bytes) -> bool:
-    return value.isdigit() and len(value) <= _DIGITS_MAX
+    return number_in(find(properties, key))

@@ -24,6 +24,7 @@ import attrs
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import TAGS_NAME, UNIQ_KEY, find
 from timermq.timerstore.record import record_body, record_properties
 
@@ -34,8 +35,6 @@ OP_QUEUE_ID = 0
 _TAG = b"d"
 _ENDING = b"TIMERMQ_END"
 _LATE = "late"
-_DIGITS_MAX = 18
-"""Digits of an offset: any of so many fits 64 bits."""
 _QUERY_COUNT = 64
 """Op messages of one unique key that are looked at: a producer that sends again repeats it."""
 
@@ -108,7 +107,7 @@ def offsets_in(record: bytes) -> list[int]:
     if find(record_properties(record), TAGS_NAME) != _TAG:
         return []
     pieces = record_body(record).split(b",")
-    return [int(one) for one in pieces if one.isdigit() and len(one) <= _DIGITS_MAX]
+    return [offset for one in pieces if (offset := number_in(one)) is not None]
 
 
 def is_all_marked(record: bytes) -> bool:

@@ -27,9 +27,9 @@ from timermq.pipeline.records.timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
-    is_position,
 )
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import Record, decode_record, record_topic
 
@@ -277,8 +277,7 @@ class LifeRecords:
 
 def _made_way_for(record: Record) -> int | None:
     """The position of what a delete makes way for; None of one that takes back."""
-    target = find(record.properties, DELETE_FOR_NAME)
-    return int(target) if target is not None and is_position(target) else None
+    return number_in(find(record.properties, DELETE_FOR_NAME))
 
 
 def _taken_back(record: Record, followed: set[int | None]) -> Step | None:

@@ -12,16 +12,13 @@ from timermq.pipeline.levels.level_record import delivered_name
 from timermq.pipeline.quarantine.quarantine_record import Entry, Mark, State
 from timermq.pipeline.records.already_done import foreign_key_in, origin_in
 from timermq.pipeline.records.timer_properties import DELIVER_NAME
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import DELAY_NAME, REAL_QID_NAME, REAL_TOPIC_NAME, find
 from timermq.timerstore.record import Record
 
 from ..topic_validator import DLQ_GROUP_TOPIC_PREFIX
 from ..transactions.half_message import HalfMessage
 from ..transactions.op_message import Ending, read_ending
-
-_DIGITS_MAX = 18
-"""Digits of a number in a property: any of so many fits 64 bits."""
-
 
 GROUPS_MAX = 32
 """Names of groups that a step tells."""
@@ -121,11 +118,11 @@ def ending_step(found: Record, topic: str) -> LifeStep | None:
 
 def level_step(found: Record, levels: DelayLevels) -> LifeStep:
     """A record of the topic of classic levels."""
-    level = _number(found.properties, DELAY_NAME) or 1
+    level = number_in(find(found.properties, DELAY_NAME)) or 1
     topic = find(found.properties, REAL_TOPIC_NAME) or b""
     return attrs.evolve(
         at(Step.LEVEL, found, topic.decode("utf-8", "replace")),
-        queue_id=_number(found.properties, REAL_QID_NAME),
+        queue_id=number_in(find(found.properties, REAL_QID_NAME)),
         deliver_ms=found.store_ms + levels.delay_ms(level),
         text=f"level {level}",
     )
@@ -162,7 +159,7 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
         or foreign_key_in(record) is not None
         or delivered_name(record) is not None
     )
-    deliver_ms = _number(found.properties, DELIVER_NAME) if is_delivered else None
+    deliver_ms = number_in(find(found.properties, DELIVER_NAME)) if is_delivered else None
     if origin_py is not None:
         deliver_ms = moments.get(origin_py, deliver_ms)
     step = Step.DELIVERED if is_delivered else Step.SENT
@@ -176,8 +173,3 @@ def arrival_step(record: bytes, found: Record, moments: Mapping[int, int]) -> Li
         lateness_ms=None if deliver_ms is None else found.store_ms - deliver_ms,
         text=f"consumed {found.reconsume_times} times" if found.reconsume_times else "",
     )
-
-
-def _number(properties: bytes, name: bytes) -> int | None:
-    value = find(properties, name)
-    return int(value) if value and value.isdigit() and len(value) <= _DIGITS_MAX else None

@@ -20,6 +20,7 @@ import attrs
 import msgspec
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 from timermq.timerstore.properties import (
     DELAY_NAME,
     PREPARED,
@@ -41,7 +42,6 @@ from .refusal import RefusalError, shown
 from .usual_request import (
     OWN_PROPERTIES_SIZE_MAX,
     REQUEST_UNITS_MS,
-    SAFE_DIGITS,
     STEERING,
     TIMER,
     are_usual,
@@ -379,7 +379,7 @@ def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
 
 
 def _number(key: bytes, value: bytes) -> int:
-    if value.isdigit() and len(value) <= SAFE_DIGITS:
+    if value.isdigit() and len(value) <= NUMBER_DIGITS_MAX:
         return int(value)
     return _odd_number(key.decode(), value)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 from timermq.timerstore.properties import (
     DELAY,
     PROPERTIES_SIZE_MAX,
@@ -23,8 +24,6 @@ from ..records.timer_record import TAIL_SIZE_MAX
 
 OWN_PROPERTIES_SIZE_MAX = PROPERTIES_SIZE_MAX - TAIL_SIZE_MAX
 """Bytes that a producer's properties may have on a message with a moment."""
-SAFE_DIGITS = 18
-"""Any number of so many digits fits 64 bits."""
 REQUEST_UNITS_MS = (*DELAY_UNITS_MS, (DELIVER_NAME, 0))
 """The request keys, first wins, and the milliseconds in a unit (0: an absolute moment)."""
 
@@ -71,7 +70,7 @@ def request_at(properties: bytes, at: int) -> tuple[int, int, int] | None:
         unit_ms is None
         or (at and properties[at - 1] != 2)
         or properties.find(TIMER, end) >= 0
-        or not (properties[mark:end].isdigit() and end - mark <= SAFE_DIGITS)
+        or not (properties[mark:end].isdigit() and end - mark <= NUMBER_DIGITS_MAX)
     ):
         return None
     return mark, end, unit_ms

@@ -17,6 +17,7 @@ from itertools import islice, takewhile
 import attrs
 
 from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
@@ -33,7 +34,6 @@ from ..records.timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
-    is_position,
     key_names,
     order_name,
 )
@@ -237,13 +237,14 @@ class WaitingMessages:
         made_way: set[bytes] = set()
         for facts, properties in deletes:
             name = deleted_name(properties) or b""
-            target_py = find(properties, DELETE_FOR_NAME)
+            makes_way_for = find(properties, DELETE_FOR_NAME)
+            target_py = number_in(makes_way_for)
             if find(properties, DELETE_ORDER_NAME) is None:
                 if facts.out_ms < self.read_ms:
                     taken_back.add((facts.out_ms, name))
-            elif target_py is None:
+            elif makes_way_for is None:
                 taken_back.add(name)
-            elif facts.rolls or (is_position(target_py) and int(target_py) in moved_from):
+            elif facts.rolls or (target_py is not None and target_py in moved_from):
                 made_way.add(name)
         return taken_back, made_way
 

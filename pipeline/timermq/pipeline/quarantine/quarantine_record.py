@@ -31,6 +31,7 @@ import enum
 import attrs
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import (
     KEYS_NAME,
     REAL_QID_NAME,
@@ -157,7 +158,7 @@ def mark_message(entry: Entry, state: State, by: str) -> Message:
 def read_mark(record: bytes) -> Mark | None:
     """A record of the quarantine's topic as a mark; None when it is none."""
     properties = record_properties(record)
-    origin_py = _number(find(properties, _OF))
+    origin_py = number_in(find(properties, _OF))
     name = (find(properties, TAGS_NAME) or b"").decode("utf-8", "replace").upper()
     if origin_py is None or name not in _ENDINGS:
         return None
@@ -175,19 +176,19 @@ def read_entry(record: bytes) -> Entry | None:
         return None
     properties = found.properties
     waiting = _properties_of(found.body)
-    stated_ms = _number(find(properties, _DUE_MS))
-    out_ms = _number(find(waiting, OUT_NAME)) if stated_ms is None else stated_ms
-    deliver_ms = _number(find(waiting, DELIVER_NAME)) if stated_ms is None else stated_ms
+    stated_ms = number_in(find(properties, _DUE_MS))
+    out_ms = number_in(find(waiting, OUT_NAME)) if stated_ms is None else stated_ms
+    deliver_ms = number_in(find(waiting, DELIVER_NAME)) if stated_ms is None else stated_ms
     topic = find(waiting, REAL_TOPIC_NAME)
     return Entry(
         origin_py=origin_py,
         reason=_text(find(properties, TAGS_NAME)),
         text=_text(find(properties, _TEXT)),
-        set_aside_ms=_number(find(properties, _MS)) or found.store_ms,
-        size=_number(find(properties, _SIZE)) or len(found.body),
+        set_aside_ms=number_in(find(properties, _MS)) or found.store_ms,
+        size=number_in(find(properties, _SIZE)) or len(found.body),
         record=found.body,
         topic=None if topic is None else _text(topic),
-        queue_id=_number(find(waiting, REAL_QID_NAME)),
+        queue_id=number_in(find(waiting, REAL_QID_NAME)),
         deliver_ms=out_ms if deliver_ms is None else deliver_ms,
         unique_id=_text(find(waiting, UNIQ_KEY_NAME)),
         keys=_text(find(waiting, KEYS_NAME)),
@@ -222,7 +223,3 @@ def _value(text: str) -> bytes:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
-
-
-def _number(value: bytes | None) -> int | None:
-    return int(value) if value is not None and value.isdigit() and len(value) <= 18 else None

@@ -9,6 +9,7 @@ unique key that names it, and, of a record that is damaged, its kin (``record_ki
 from __future__ import annotations
 
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties
 
@@ -17,7 +18,7 @@ from ..records.key_records import KeyRecords
 from ..records.left_out import name_in_delete, names_of
 from ..records.record_kin import RecordKin
 from ..records.timer_properties import DELETE_NAME, ORDER_NAME
-from ..records.timer_record import TIMER_TOPIC, TimerRecordError, is_position
+from ..records.timer_record import TIMER_TOPIC, TimerRecordError
 from ..records.torn_move import is_torn_move
 from ..records.undeliverable import Undeliverable
 from .retried_message import check_intact
@@ -68,9 +69,8 @@ def is_named(
     unique_key = find(properties, UNIQ_KEY_NAME)
     if unique_key is None or find(properties, DELETE_NAME) is not None:
         return False
-    order = find(properties, ORDER_NAME)
-    order_py = int(order) if order is not None and is_position(order) else offset_py
-    names = names_of(record, order_py)
+    order_py = number_in(find(properties, ORDER_NAME))
+    names = names_of(record, offset_py if order_py is None else order_py)
     key = unique_key.decode("utf-8", "replace")
     is_its_key = is_sound or offset_py < store.commit_log.min_offset
     is_deleted = False

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import TimerLog
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import (
     PREPARED_OFFSET_AT,
@@ -43,9 +44,6 @@ ForeignKey = tuple[bytes, bytes, bytes, bytes]
 
 ROLLS_DIGITS_MAX = 9
 """Digits of a number of rolls."""
-
-POSITION_DIGITS_MAX = 18
-"""Digits of a position in the log."""
 
 _V6_EXTRA = 12
 """Bytes that an IPv6 host (sysFlag 0x10 born, 0x20 store) is longer than an IPv4 one."""
@@ -171,8 +169,7 @@ class AlreadyDone:
         What Java rolled is due later than all that was read. Enqueued again (the timer log was
         lost), it comes to that slot beside the record that it was rolled to.
         """
-        slots = (out for _, _, out, _ in self.foreign if out.isdigit() and len(out) < 19)
-        return max(map(int, slots), default=0)
+        return max((number_in(out) or 0 for _, _, out, _ in self.foreign), default=0)
 
     def forget(self, *, slot_ms: int, queue_offset: int) -> None:
         """Let go of everything once both pointers are past what the last run can have touched."""
@@ -195,8 +192,7 @@ def order_in(record: bytes) -> int | None:
     """Position of the first record of the message that this record rolls; None if it rolls none."""
     if ROLL_TIMES not in record or record_topic(record) != TIMER_TOPIC.encode():
         return None
-    order = find(record_properties(record), ORDER_NAME) or b""
-    return int(order) if order.isdigit() and len(order) <= POSITION_DIGITS_MAX else None
+    return number_in(find(record_properties(record), ORDER_NAME))
 
 
 def earlier_copies(

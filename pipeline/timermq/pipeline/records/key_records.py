@@ -18,13 +18,14 @@ from typing import Protocol
 import attrs
 
 from timermq.timerstore.index_file import CutWalkError
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import KEYS_NAME, KEYS_SEPARATOR, find
 from timermq.timerstore.record import record_properties
 
 from .already_done import origin_in
 from .cancel_verdict import too_common
 from .timer_properties import DELETE_FOR_NAME, DELETE_SOLE_NAME
-from .timer_record import TimerFacts, is_position
+from .timer_record import TimerFacts
 
 RECORDS_MAX = 4096
 """Records that one request looks at: more than a message has that rolls for ten years through
@@ -96,14 +97,13 @@ class SoleMoves:
                 self.moved_from.add(origin_in(record))
             return False
         properties = record_properties(record)
-        target_py = find(properties, DELETE_FOR_NAME)
+        target_py = number_in(find(properties, DELETE_FOR_NAME))
         return (
             not facts.rolls
             and find(properties, DELETE_SOLE_NAME) is not None
             and self._is_by_key(properties)
             and target_py is not None
-            and is_position(target_py)
-            and int(target_py) in self.moved_from
+            and target_py in self.moved_from
         )
 
     def _is_by_key(self, properties: bytes) -> bool:

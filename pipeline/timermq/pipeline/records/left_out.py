@@ -15,6 +15,7 @@ the message that it makes way for, has the record as its origin.
 from __future__ import annotations
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
@@ -23,7 +24,6 @@ from .system_topics import LEFT_OUT_TOPIC
 from .timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
 from .timer_record import (
     deleted_name,
-    is_position,
     key_names,
     name_in_slot,
     order_name,
@@ -94,6 +94,7 @@ def names_in_delete(record: bytes) -> set[bytes]:
     """
     names = {name_in_delete(record)}
     properties = record_properties(record)
-    target = find(properties, DELETE_FOR_NAME)
-    target_py = int(target) if target is not None and is_position(target) else origin_in(record)
+    target_py = number_in(find(properties, DELETE_FOR_NAME))
+    if target_py is None:
+        target_py = origin_in(record)
     return names if target_py is None else {*names, position_name(target_py)}

@@ -24,6 +24,7 @@ from functools import lru_cache
 import msgspec
 
 from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX, number_in
 from timermq.timerstore.properties import REAL_QID, REAL_TOPIC, REAL_TOPIC_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
@@ -57,8 +58,6 @@ MS_DIGITS = 13
 """Digits of a moment in our records."""
 OUT_MAX_MS = 10**MS_DIGITS - 60_000
 """The last slot: the moments in it have no more digits, whatever the precision."""
-_DIGITS_MAX = 18
-"""Digits of a number in a record: any of so many fits 64 bits."""
 MARKED_REAL_TOPIC = b"\x02" + REAL_TOPIC
 """How a record's destination begins, behind the moment."""
 DELIVER_SIZE = len(DELIVER) + MS_DIGITS + 1
@@ -158,11 +157,6 @@ def decode_present(
     check_size(record, phy_offset, size)
     assert record is not None
     return decode_timer(record, phy_offset, precision_ms)
-
-
-def is_position(value: bytes) -> bool:
-    """Whether the text of a property can be a position in the log."""
-    return value.isdigit() and len(value) <= _DIGITS_MAX
 
 
 def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts:
@@ -303,16 +297,14 @@ def _foreign_deliver_ms(
     """
     latest = out_ms + precision_ms
     for key, unit_ms in DELAY_UNITS_MS:
-        delay = find(properties, key)
-        if delay is not None:
-            if rolls or not delay.isdigit() or len(delay) > _DIGITS_MAX:
+        asked = find(properties, key)
+        if asked is not None:
+            delay = number_in(asked)
+            if rolls or delay is None:
                 return latest
-            return max(out_ms + 1, min(store_ms_of(record) + int(delay) * unit_ms, latest))
-    moment = find(properties, DELIVER_NAME)
-    is_number = moment is not None and moment.isdigit() and len(moment) <= _DIGITS_MAX
-    if moment is not None and is_number and out_ms < int(moment) <= latest:
-        return int(moment)
-    return latest
+            return max(out_ms + 1, min(store_ms_of(record) + delay * unit_ms, latest))
+    moment = number_in(find(properties, DELIVER_NAME))
+    return moment if moment is not None and out_ms < moment <= latest else latest
 
 
 def _check_moment(deliver_ms: int, out_ms: int, precision_ms: int, phy_offset: int) -> None:
@@ -341,10 +333,11 @@ def _optional(properties: bytes, name: bytes, phy_offset: int, reason: Reason) -
 
 
 def _number(value: bytes, name: bytes, phy_offset: int, reason: Reason = Reason.NO_MOMENT) -> int:
-    if not value.isdigit() or len(value) > _DIGITS_MAX:
+    number = number_in(value)
+    if number is None:
         raise TimerRecordError(
             reason,
-            f"timer record at {phy_offset}: expected up to {_DIGITS_MAX} digits in "
+            f"timer record at {phy_offset}: expected up to {NUMBER_DIGITS_MAX} digits in "
             f"{name.decode()}, found {shown(value)}",
         )
-    return int(value)
+    return number

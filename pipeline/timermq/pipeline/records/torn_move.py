@@ -9,13 +9,14 @@ other way round, without a sector of the delete, the log ends at the delete, and
 from __future__ import annotations
 
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import RecordError, record_properties
 from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .already_done import origin_in
 from .timer_properties import DELETE_FOR_NAME, DELETE_NAME, ROLL_TIMES_NAME
-from .timer_record import TIMER_TOPIC, is_position
+from .timer_record import TIMER_TOPIC
 
 
 def makes_way_for(properties: bytes) -> int | None:
@@ -23,10 +24,8 @@ def makes_way_for(properties: bytes) -> int | None:
 
     A delete that has rolled stands alone: when it was enqueued the first time it was whole.
     """
-    target = find(properties, DELETE_FOR_NAME)
-    if target is None or not is_position(target) or find(properties, ROLL_TIMES_NAME) is not None:
-        return None
-    return int(target)
+    target_py = number_in(find(properties, DELETE_FOR_NAME))
+    return target_py if find(properties, ROLL_TIMES_NAME) is None else None
 
 
 def takes_the_place(record: bytes, target_py: int) -> bool:

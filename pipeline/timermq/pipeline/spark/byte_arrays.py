@@ -17,14 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
+
 Bytes = bytes | pa.Buffer
 Places = NDArray[np.int64]
 """Positions in some bytes."""
 Flags = NDArray[np.bool_]
 Values: TypeAlias = "pa.Array[Any]"
-
-NUMBER_DIGITS_MAX = 18
-"""Any number of so many digits fits 64 bits."""
 
 
 def pieces(data: Bytes, starts: Places, ends: Places, present: Flags | None = None) -> Values:

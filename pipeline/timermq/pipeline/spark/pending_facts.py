@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME
 
 from ..records.already_done import AlreadyDone, ForeignKey, contains
@@ -137,7 +138,7 @@ class Handled:
     @classmethod
     def with_keys(cls, origins: Places, foreign: list[ForeignKey]) -> Handled:
         """The same of positions and keys."""
-        slots = [int(out) for _, _, out, _ in foreign if out.isdigit() and len(out) < 19]
+        slots = [at for _, _, out, _ in foreign if (at := number_in(out)) is not None]
         return cls(
             origins=origins,
             foreign=tuple(sorted({_MARK.join(key) for key in foreign})),

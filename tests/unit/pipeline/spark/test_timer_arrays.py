@@ -15,7 +15,6 @@ from timermq.pipeline.records.timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
-    is_position,
     timer_tail,
 )
 from timermq.pipeline.spark.record_chunks import RecordChunk, records_in
@@ -28,6 +27,7 @@ from timermq.pipeline.spark.timer_arrays import (
 )
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.message import Message
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from unit.pipeline.spark.drawn_records import SLOT_MS, V4, V6, log_of, texts
@@ -147,8 +147,9 @@ def test_order_and_key_of_deletes(properties: list[bytes]) -> None:
     assert [None if key is None else key.decode() for key in keys] == deleted_keys(
         chunk
     ).to_pylist()
-    assert list(map(is_position, orders)) == are.tolist()
-    assert [int(one) for one in orders if is_position(one)] == numbers[are].tolist()
+    expected = list(map(number_in, orders))
+    assert [one is not None for one in expected] == are.tolist()
+    assert [one for one in expected if one is not None] == numbers[are].tolist()
 
 
 def test_the_usual_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

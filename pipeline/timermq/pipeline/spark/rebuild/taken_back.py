@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 from pyspark.sql import DataFrame
 
+from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
@@ -24,7 +25,6 @@ from ...records.timer_properties import (
     DELETE_ORDER_NAME,
     ROLL_TIMES_NAME,
 )
-from ...records.timer_record import is_position
 from ..record_chunks import RecordChunk
 
 
@@ -47,10 +47,10 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))
     for row in rows_with(entries, DELETE_ORDER):
         properties = record_properties(entries.record(row))
-        order_py = _position(properties, DELETE_ORDER_NAME)
+        order_py = number_in(find(properties, DELETE_ORDER_NAME))
         if order_py is None:
             continue
-        target_py = _position(properties, DELETE_FOR_NAME)
+        target_py = number_in(find(properties, DELETE_FOR_NAME))
         if target_py is None or find(properties, ROLL_TIMES_NAME) is not None:
             found.append(TakenRow(order_py))
         elif row + 1 == len(entries):
@@ -101,8 +101,3 @@ def _moved_from(entries: RecordChunk, row: int) -> int | None:
 
 def _entry(entries: RecordChunk, row: int) -> int:
     return int(entries.heads["queue_offset"][row])
-
-
-def _position(properties: bytes, name: bytes) -> int | None:
-    value = find(properties, name)
-    return None if value is None or not is_position(value) else int(value)

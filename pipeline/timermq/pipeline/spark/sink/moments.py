@@ -13,6 +13,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
+
 from .arrow_columns import (
     Column,
     Flags,
@@ -41,7 +43,7 @@ _US = 1000
 _DAY_US = 86_400_000_000
 _SAFE_MAX = 1 << 62
 """Numbers below it may be added to a moment; what is larger is decided with Python's integers."""
-_DIGITS = r"^[0-9]{1,18}$"
+_DIGITS = rf"^[0-9]{{1,{NUMBER_DIGITS_MAX}}}$"
 _ISO = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:?\d\d)$"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
