@@ -45,7 +45,7 @@ _KINDS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] = _LETTER
 _KINDS[list(b"0123456789")] = _DIGIT | _LETTER
 _KINDS[list(b"123456789")] |= _NONZERO
 _KINDS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")] |= _BASE64
-_OTHER = bytes.maketrans(
+OTHER = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     b"7234567891BCDEFGHIJKLMNOPQRSTUVWXYZAbcdefghijklmnopqrstuvwxyza",
 )
@@ -130,11 +130,11 @@ class SendForm:
         other = bytearray(self.header)
         text = bytearray(self.send.fields.properties.encode())
         for place in (self.opaque, self.queue_id, self.born_ms):
-            other[place] = other[place].translate(_OTHER)
+            other[place] = other[place].translate(OTHER)
         if self.signature is not None:
-            other[self.signature] = other[self.signature].translate(_OTHER)
+            other[self.signature] = other[self.signature].translate(OTHER)
         for value in self.values:
-            text[value.text] = other[value.header] = other[value.header].translate(_OTHER)
+            text[value.text] = other[value.header] = other[value.header].translate(OTHER)
         expected = msgspec.structs.replace(
             self.send,
             opaque=int(other[self.opaque]),

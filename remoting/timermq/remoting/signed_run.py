@@ -14,7 +14,7 @@ import numpy as np
 
 from .command import Command
 from .header import decode_header
-from .send_form import SendForm, SendRun
+from .send_form import OTHER, SendForm, SendRun
 from .signed_send import SignedSend, decode_signed_send
 
 
@@ -37,7 +37,7 @@ class SignedForm:
         send = decode_signed_send(form.header)
         if send is None or form.signature is None:
             return None
-        starts = _starts(send)
+        starts = send.starts()
         pairs = [(form.queue_id, starts["e"]), (form.born_ms, starts["g"])]
         pairs += [(value.header, starts["i"] + value.text.start) for value in form.values]
         places = [(place, slice(at, at + place.stop - place.start)) for place, at in pairs]
@@ -67,8 +67,8 @@ class SignedForm:
         signature = self.signature
         other, content = bytearray(header_of_form), bytearray(self.content)
         for header, place in self.places:
-            other[header] = content[place] = _others(other[header])
-        other[signature] = _others(other[signature])
+            other[header] = content[place] = other[header].translate(OTHER)
+        other[signature] = other[signature].translate(OTHER)
         send = decode_signed_send(bytes(other))
         return (
             send is not None
@@ -87,38 +87,3 @@ def requests_of(run: SendRun) -> list[SignedSend | Command]:
         request.body = run.data[start:end]
         requests.append(request)
     return requests
-
-
-def _starts(send: SignedSend) -> dict[str, int]:
-    """Where in the content the values of the parameters that differ begin."""
-    fields = send.fields
-    starts: dict[str, int] = {}
-    at = 0
-    for name, value in (
-        ("", fields.access_key),
-        ("", fields.ons_channel),
-        ("", fields.security_token),
-        ("a", fields.producer_group),
-        ("b", fields.topic),
-        ("c", fields.default_topic),
-        ("d", fields.default_topic_queue_nums),
-        ("e", fields.queue_id),
-        ("f", fields.sys_flag),
-        ("g", fields.born_ms),
-        ("h", fields.flag),
-        ("i", fields.properties),
-    ):
-        starts[name] = at
-        at += len((value or "").encode("utf-8", "replace"))
-    return starts
-
-
-def _others(text: bytearray) -> bytearray:
-    """Another letter or digit for each."""
-    return text.translate(_OTHER)
-
-
-_OTHER = bytes.maketrans(
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-    b"7234567891BCDEFGHIJKLMNOPQRSTUVWXYZAbcdefghijklmnopqrstuvwxyza",
-)

@@ -8,8 +8,10 @@ is there as it came, and nothing is signed that nobody sent.
 from __future__ import annotations
 
 import msgspec
+import msgspec.structs
 
 from .plain_send import PlainSend, PlainSendFields, send_reader
+from .signature import SIGNATURE
 
 
 class SignedSendFields(PlainSendFields, gc=False, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +44,7 @@ class SignedSend(PlainSend, gc=False, kw_only=True):
 
     def content(self) -> bytes:
         """What the signature is made over: the values in the order of their names, and the body."""
+        # Every send is signed over this: to read the fields by name takes twice the time.
         fields = self.fields
         values = (
             fields.access_key,
@@ -63,6 +66,20 @@ class SignedSend(PlainSend, gc=False, kw_only=True):
             fields.broker_name or "",
         )
         return "".join(values).encode("utf-8", "replace") + self.body
+
+    def starts(self) -> dict[str, int]:
+        """Where in the content the value of each parameter begins, by the parameter's name."""
+        starts: dict[str, int] = {}
+        at = 0
+        for field in sorted(msgspec.structs.fields(self.fields), key=_name_on_the_wire):
+            if field.encode_name != SIGNATURE:
+                starts[field.encode_name] = at
+                at += len((getattr(self.fields, field.name) or "").encode("utf-8", "replace"))
+        return starts
+
+
+def _name_on_the_wire(field: msgspec.structs.FieldInfo) -> str:
+    return field.encode_name
 
 
 decode_signed_send = send_reader(SignedSend)
