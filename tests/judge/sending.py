@@ -9,7 +9,8 @@ import numpy as np
 from timermq.pipeline.admission.timer_put_result import TimerPutColumns
 from timermq.pipeline.column_door import ColumnDoor
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.timerstore.byte_rows import Pieces, Rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_rows import Pieces
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus

@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from timermq.timerstore.byte_rows import Rows, digits_of, numbers_in, rows_like
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_rows import digits_of, numbers_in, rows_like
 from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 
 from .admission.admission import Admitted

@@ -22,6 +22,7 @@ from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, UNIT, TimerCheckpoint, TimerLog, Units, slot_times
 from timermq.timerlog.segment import is_closed
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, EXTENSION_MAGIC, PAGE_SIZE
+from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.mapped_file import MappedFile
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
@@ -35,8 +36,6 @@ from .timer_join import UNIT_COLUMNS, TimerJoin
 
 CHECKPOINT_FILE = "config/timercheck"
 WHEEL_FILE = "timerwheel"
-
-Int64s = NDArray[np.int64]
 
 
 @attrs.define(eq=False)

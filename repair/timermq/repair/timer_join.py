@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from timermq.pipeline.records.timer_record import TimerFacts, TimerRecordError, decode_timer
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
+from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.record import record_properties
 
 from .finding import Finding, Findings, Invariant, Severity, Step
@@ -30,9 +30,6 @@ from .spool import Spool
 from .timer_ledger import DELIVERED, MOVED, NO_TOPIC, ROLLED, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
-
-Int64s = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @attrs.define(eq=False)

@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.mapped_file import MappedFile
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
@@ -23,7 +24,7 @@ from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.timerstore.seal_scrub import SealScrub
 
 from .segment import gather
-from .unit import NO_POS, UNIT, Int64s, slot_times
+from .unit import NO_POS, UNIT, slot_times
 
 WALK_COUNT = 4096
 """Units a walk hands out at a time: about two milliseconds of work."""

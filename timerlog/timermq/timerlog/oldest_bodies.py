@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from timermq.timerstore.array_types import Flags
 from timermq.timerstore.mapped_file import MappedFile
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 
 from .segment import CHUNK_COUNT, chunks_of, units_in
-from .unit import UNIT, Flags, Units, are_units
+from .unit import UNIT, Units, are_units
 
 STRETCH_SIZE = CHUNK_COUNT * UNIT.size
 

@@ -19,11 +19,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.mapped_file import MappedFile
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
 from timermq.timerstore.record import BLANK_MAGIC
 
-from .unit import BLANK, UNIT, UNIT_DTYPE, Flags, Int64s, Units, are_units
+from .unit import BLANK, UNIT, UNIT_DTYPE, Units, are_units
 
 SEGMENT_SIZE_MIN = UNIT.size + BLANK.size
 """Bytes: one unit and the blank behind it."""

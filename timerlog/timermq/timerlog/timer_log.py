@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 import trio
 
+from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.mapped_file_queue import MappedFileQueue
@@ -31,7 +32,7 @@ from .log_end import clear_behind, find_end, hollow_segments
 from .oldest_bodies import OldestBodies
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
 from .timer_log_statistics import TimerLogStatistics
-from .unit import NO_POS, UNIT, Flags, Int64s, TimerUnit, Units, are_units, slot_times
+from .unit import NO_POS, UNIT, TimerUnit, Units, are_units, slot_times
 
 SEGMENT_SIZE = 104_857_600
 """RocketMQ's ``mappedFileSizeTimerLog``, bytes."""

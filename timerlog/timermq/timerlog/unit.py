@@ -31,6 +31,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.layout import Layout
 
 NO_POS = -1
@@ -81,8 +82,6 @@ BEHIND_MAX = (1 << 10) - 1
 
 Units = NDArray[np.void]
 """An array of ``UNIT_DTYPE``."""
-Int64s = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @attrs.frozen(kw_only=True)

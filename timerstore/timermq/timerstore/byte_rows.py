@@ -14,12 +14,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from .array_types import Places, Rows
 from .number_text import NUMBER_DIGITS_MAX
-
-Rows = NDArray[np.uint8]
-"""A text of bytes a row, all of one size."""
-Places = NDArray[np.int64]
-"""Positions in some bytes, or lengths."""
 
 _ZERO = ord("0")
 _POWERS = 10 ** np.arange(NUMBER_DIGITS_MAX, -1, -1, dtype=np.int64)

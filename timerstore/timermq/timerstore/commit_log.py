@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 import numpy as np
 
+from .array_types import Places
 from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk
 from .errors import StoreFailedError, StoreFormatError
@@ -22,7 +23,7 @@ from .mapped_file_queue import MappedFileQueue
 from .old_bytes import OldBytes
 from .queue_register import QueueRegister
 from .record import decode_record
-from .record_block import Places, RecordBlock, joined_runs
+from .record_block import RecordBlock, joined_runs
 from .record_check import CheckKind, CheckResult, check_record
 from .record_layout import BLANK, BLANK_MAGIC, FIXED_SIZE_V1, PHY_OFFSET_AT
 from .record_places import RecordPlaces

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Rows
+from .array_types import Rows
 from .index_layout import folded, key_hashes
 from .java_hash import CACHED_TAGS_MAX, hash_rows, java_hash
 from .log_record import is_rollback, store_ms_of

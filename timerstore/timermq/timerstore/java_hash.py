@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Rows
+from .array_types import Rows
 
 CACHED_TAGS_MAX = 4096
 """Different tags whose hashes are remembered."""

@@ -12,7 +12,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Pieces, Rows, distinct, rows_like
+from .array_types import Rows
+from .byte_rows import Pieces, distinct, rows_like
 from .message import COMPRESSION_MASK, HOST_SIZE_V4, Message, SysFlag
 from .properties import INNER_NUM, PROPERTIES_SIZE_MAX
 from .record_columns import RecordColumns, entries_of

@@ -12,7 +12,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Rows
+from .array_types import Rows
 
 _END = b"\x02"
 _END_BYTE = 2

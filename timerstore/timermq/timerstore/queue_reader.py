@@ -6,12 +6,13 @@ import attrs
 import numpy as np
 import structlog
 
+from .array_types import Places
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue
 from .get_result import GetResult, GetStatus
 from .log_record import STORE_MS_END, store_ms_of
 from .queue_unit import LOST_SIZE, UNIT
-from .record_block import Places, joined_runs
+from .record_block import joined_runs
 from .record_check import CheckKind, check_record
 from .store_options import StoreOptions
 

@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Places as Places
-from .byte_rows import Rows, rows_at
+from .array_types import Places, Rows
+from .byte_rows import rows_at
 from .record_layout import HEAD
 
 

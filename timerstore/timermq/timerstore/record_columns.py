@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Pieces, Places, Rows
+from .array_types import Places, Rows
+from .byte_rows import Pieces
 from .dispatch import tags_code_in
 from .index_keys import Fresh, FreshColumns, FreshRecords
 from .java_hash import tags_code

@@ -17,7 +17,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_rows import Pieces, Places
+from .array_types import Places
+from .byte_rows import Pieces
 from .message import HOST_SIZE_V4, SysFlag
 from .record_block import RecordBlock
 from .record_columns import RecordColumns, entries_of

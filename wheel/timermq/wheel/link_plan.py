@@ -13,7 +13,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from .slot import NO_POS, SLOT_DTYPE, Int64s, Slots
+from timermq.timerstore.array_types import Int64s
+
+from .slot import NO_POS, SLOT_DTYPE, Slots
 
 FEW_COUNT = 24
 """Units up to which a plain loop is faster than numpy: 10 µs instead of 50 for a single unit."""

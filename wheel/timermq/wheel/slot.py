@@ -42,7 +42,6 @@ SLOT_DTYPE = SLOT.dtype
 
 Slots = NDArray[np.void]
 """An array of ``SLOT_DTYPE``."""
-Int64s = NDArray[np.int64]
 
 
 @attrs.frozen(kw_only=True)

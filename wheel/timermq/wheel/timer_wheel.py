@@ -36,11 +36,12 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.disk import Disk, File
 
 from .link_plan import LinkPlan, plan_links
 from .live_slots import LiveSlots
-from .slot import SLOT, SLOT_DTYPE, Int64s, Slot, Slots
+from .slot import SLOT, SLOT_DTYPE, Slot, Slots
 from .wheel_file import DirtySlots, WheelFile, copy_runs
 
 SLOTS_TOTAL = 7 * 86_400

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
+from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.disk import Disk, File, is_for_a_while
 from timermq.timerstore.errors import StoreFormatError
 
-from .slot import SLOT, SLOT_DTYPE, Int64s, Slots
+from .slot import SLOT, SLOT_DTYPE, Slots
 
 GAP_SIZE = 4096
 """Bytes: dirty slots that lie closer together are written with one write, the gap included."""

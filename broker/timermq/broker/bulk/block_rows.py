@@ -18,7 +18,8 @@ from timermq.pipeline.admission.usual_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.records.timer_properties import DELIVER
 from timermq.pipeline.records.timer_record import MS_DIGITS
 from timermq.remoting.bulk_block import ANY_QUEUE, BulkBlock, BulkColumn
-from timermq.timerstore.byte_rows import Pieces, Rows, digit_counts, digits_of, joined_rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_rows import Pieces, digit_counts, digits_of, joined_rows
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.properties import UNIQ_KEY

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from timermq.pipeline.admission.recall_handle import encode_handles
 from timermq.pipeline.admission.timer_put_result import TimerPutColumns
 from timermq.remoting.plain_send import FRONT, HANDLE_PART
-from timermq.timerstore.byte_rows import Rows, digit_counts, digits_of, distinct, joined_rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_rows import digit_counts, digits_of, distinct, joined_rows
 
 from .send_request import AddressedRun, AnswerFacts
 

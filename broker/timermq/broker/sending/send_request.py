@@ -19,7 +19,8 @@ from timermq.remoting.command import Command
 from timermq.remoting.plain_send import PlainAnswerTemplate, PlainSend
 from timermq.remoting.send_batch import SendItemResult, encode_results
 from timermq.remoting.send_form import SendRun
-from timermq.timerstore.byte_rows import Pieces, Rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_rows import Pieces
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.put_status import PutStatus

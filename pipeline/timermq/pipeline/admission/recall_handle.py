@@ -15,7 +15,8 @@ import binascii
 import attrs
 import numpy as np
 
-from timermq.timerstore.byte_rows import Rows, joined_rows
+from timermq.timerstore.array_types import Rows
+from timermq.timerstore.byte_rows import joined_rows
 
 HANDLE_SIZE_MAX = 1024
 """Characters; a topic of 127, a broker name and a key of 56 need about 300."""

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from timermq.timerlog import MAGIC_DELETE, slot_times
+from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import record_properties
 
@@ -34,7 +34,6 @@ from ..recovery.timer_files import TimerFiles
 READ_COUNT = 64
 """Records read between two looks at the other tasks: about a millisecond."""
 
-Int64s = NDArray[np.int64]
 _Place = tuple[int, int, int]
 """Time of the slot or offset in the queue, position and size of the record."""
 

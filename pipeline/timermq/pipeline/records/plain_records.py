@@ -16,8 +16,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Places
 from timermq.timerstore.byte_rows import numbers_in
-from timermq.timerstore.record_block import Places, RecordBlock
+from timermq.timerstore.record_block import RecordBlock
 
 from .timer_properties import DELIVER
 from .timer_record import (

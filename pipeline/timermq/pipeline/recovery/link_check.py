@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timermq.timerlog import NO_POS, UNIT, TimerLog, Units, slot_times
+from timermq.timerstore.array_types import Int64s
 from timermq.wheel.slot import Slots
 
 FIT_COUNT = 8192
 """Slots whose units are looked at together: less than a megabyte of copies."""
-
-Int64s = NDArray[np.int64]
 
 
 def slots_fit(timer_log: TimerLog, live: Slots) -> bool:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from timermq.timerlog import MAGIC_DELETE, slot_times
-from timermq.timerlog.unit import Flags, Units
+from timermq.timerlog.unit import Units
+from timermq.timerstore.array_types import Flags
 from timermq.timerstore.message_store import MessageStore
 
 from ..records.timer_record import TIMER_TOPIC

@@ -17,12 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 Bytes = bytes | pa.Buffer
-Places = NDArray[np.int64]
-"""Positions in some bytes."""
-Flags = NDArray[np.bool_]
 Values: TypeAlias = "pa.Array[Any]"
 
 

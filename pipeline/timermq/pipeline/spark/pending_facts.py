@@ -14,13 +14,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME
 
 from ..records.already_done import AlreadyDone, ForeignKey, contains
 from ..records.timer_properties import OUT_NAME, ROLL_TIMES_NAME
 from ..records.timer_record import KEY_MARK, order_name
-from .byte_arrays import Flags, Places, Values, are_in, joined
+from .byte_arrays import Values, are_in, joined
 from .record_chunks import RecordChunk
 from .timer_arrays import TimerArrays, deleted_names
 

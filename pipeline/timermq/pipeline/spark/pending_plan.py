@@ -16,6 +16,7 @@ from timermq.pipeline.offline_store import open_offline
 from timermq.timerlog import MAGIC_DELETE, UNIT, slot_times
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.unit import Units, are_units, unpack_exact
+from timermq.timerstore.array_types import Places
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 
@@ -23,7 +24,7 @@ from ..cancel.pending_deletes import QUEUE_COUNT, queued_entries
 from ..records.already_done import ForeignKey, contains, foreign_key_in
 from ..records.timer_properties import DEQUEUE
 from ..records.timer_record import TIMER_TOPIC
-from .byte_arrays import Places, have_within
+from .byte_arrays import have_within
 from .file_part import FilePart, only
 from .log_places import log_spans
 from .options import INT64_MAX, ReadOptions

@@ -12,9 +12,10 @@ from functools import cached_property
 import attrs
 import numpy as np
 
+from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.byte_rows import rows_at
 
-from .byte_arrays import Flags, Places, Values, bounds_of, pieces
+from .byte_arrays import Values, bounds_of, pieces
 
 _END = 2
 _WORD = 8

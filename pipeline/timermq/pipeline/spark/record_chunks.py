@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.byte_rows import rows_at
 from timermq.timerstore.message import HOST_SIZE_V4, HOST_SIZE_V6, format_host
 from timermq.timerstore.properties import PROPERTIES_SIZE_MAX
@@ -42,7 +43,7 @@ from timermq.timerstore.record_layout import (
     head_layout,
 )
 
-from .byte_arrays import Flags, Places, Values, distinct, pieces, taken
+from .byte_arrays import Values, distinct, pieces, taken
 from .errors import SparkJobError
 from .file_part import FilePart
 from .property_arrays import PropertyArrays

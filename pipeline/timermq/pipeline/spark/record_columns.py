@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from timermq.timerstore.array_types import Flags
 from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME, UNIQ_KEY_NAME
 
-from .byte_arrays import Flags, Values, are_in, text
+from .byte_arrays import Values, are_in, text
 from .options import ReadOptions
 from .record_chunks import RecordChunk
 

@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .byte_arrays import Places
+from timermq.timerstore.array_types import Places
+
 from .file_part import FilePart
 from .record_chunks import RecordChunk, records_in
 from .store_view import LogView

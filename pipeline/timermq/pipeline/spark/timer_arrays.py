@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.properties import REAL_QID_NAME, REAL_TOPIC_NAME
 
@@ -37,7 +38,7 @@ from ..records.timer_record import (
     TimerRecordError,
     decode_timer,
 )
-from .byte_arrays import Flags, Places, Values, distinct, first_of, joined, numbers_in, taken, text
+from .byte_arrays import Values, distinct, first_of, joined, numbers_in, taken, text
 from .property_arrays import Found
 from .record_chunks import RecordChunk
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import types
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from timermq.timerstore.array_types import Flags
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 
-from ..byte_arrays import Flags
 from ..log_places import LogSpan, log_spans
 from ..options import ReadOptions
 from ..record_chunks import RecordChunk

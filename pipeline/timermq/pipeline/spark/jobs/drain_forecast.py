@@ -14,7 +14,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from timermq.timerstore.array_types import Int64s
+
 Floats = NDArray[np.float64]
 
 MINUTE_MS = 60_000

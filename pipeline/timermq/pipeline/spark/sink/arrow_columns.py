@@ -11,11 +11,10 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from timermq.remoting.bulk_block import BulkColumn
+from timermq.timerstore.array_types import Flags, Places
 
 Column: TypeAlias = "pa.Array[Any]"
 Times = NDArray[np.int64]
-Places = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 # The stubs of its functions tell every type of array apart, which a column does not say.
 _functions: Any = pyarrow.compute

@@ -13,11 +13,11 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from timermq.timerstore.array_types import Flags
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 from .arrow_columns import (
     Column,
-    Flags,
     Times,
     array_of,
     cast,

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from timermq.remoting.bulk import RefusedRow
+from timermq.timerstore.array_types import Flags
 
 from ..errors import SparkJobError
-from .arrow_columns import Column, Flags, array_of, cast, column_of, taken, values_of
+from .arrow_columns import Column, array_of, cast, column_of, taken, values_of
 from .part_writer import partition_of
 from .row_check import CheckedRows
 

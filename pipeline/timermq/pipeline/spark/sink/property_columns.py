@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from timermq.remoting.bulk_block import NAMES_MAX
+from timermq.timerstore.array_types import Flags
 from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME
 
 from .arrow_columns import (
     Column,
-    Flags,
     Times,
     codes_of,
     column_of,

@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from timermq.remoting.bulk import BulkLimits
 from timermq.remoting.bulk_block import ROWS_MAX, BulkBlock, BulkBlockError, BulkColumn
+from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.message import Message
 
 from ...admission.admission import Refusal, TimerAdmission
 from ...state.timer_options import TimerOptions
 from .arrow_columns import (
     Column,
-    Flags,
-    Places,
     Times,
     bulk_column,
     codes_of,

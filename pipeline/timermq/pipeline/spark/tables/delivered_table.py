@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types
 
+from timermq.timerstore.array_types import Flags, Places
+
 from ...records.system_topics import OWN_TOPICS, TIMER_TOPIC
 from ...records.timer_properties import DELIVER_NAME, DEQUEUE_NAME, OUT_NAME
-from ..byte_arrays import Flags, Places, numbers_in
+from ..byte_arrays import numbers_in
 from ..log_places import LogSpan, log_spans
 from ..log_stream import LogStream
 from ..record_chunks import RecordChunk

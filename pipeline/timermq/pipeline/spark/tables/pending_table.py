@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, slot_times
 from timermq.timerlog.unit import UNIT, Units, unpack_exact
+from timermq.timerstore.array_types import Flags, Places
 
 from ...records.already_done import contains
-from ..byte_arrays import Flags, Places
 from ..file_part import FilePart, only
 from ..pending_facts import Deletes, Handled, fires
 from ..pending_plan import Entries, Plan, unit_parts, waiting_units

@@ -13,12 +13,12 @@ import pytest
 from fakes import START_MS
 from golden_stores import GOLDEN, GoldenStores
 from timermq.pipeline.offline_store import open_offline
-from timermq.pipeline.spark.byte_arrays import Places
 from timermq.pipeline.spark.record_gathering import gathered
 from timermq.pipeline.spark.store_view import LogView, StoreView
 from timermq.pipeline.spark.tables.pending_table import OF_UNITS, TABLE, PendingReader
 from timermq.pipeline.spark.tables.timer_log_table import TimerLogReader
 from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.array_types import Places
 from timermq.timerstore.os_disk import OsDisk
 from unit.pipeline.recovery.crashed_store import (
     forget_read_time,
