@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import structlog
@@ -33,6 +33,7 @@ from simulation.staged_service import ROOT
 from timermq.broker.topic_validator import TRANS_HALF_TOPIC
 from timermq.broker.transactions.half_message import HalfMessageError
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.causes import causes
 from timermq.simulator.disks.disk_damage import Image, read_image, write_image
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.disks.memory_node import SECTOR_SIZE
@@ -218,7 +219,7 @@ async def _serve(store: Store, image: Image) -> Served:
                     view = await _wait_and_view(process)
             return Served(view, None, tuple(ends), (), {})
         except Exception as error:
-            found = list(_leaves(error))
+            found = list(causes(error))
             disk.process_kill()
             if _is_refusal(found[0]) and not ends:
                 return Served(None, str(found[0]), (), (), read_image(disk, ROOT))
@@ -243,14 +244,6 @@ async def _wait_and_view(process: Process) -> View:
                 transactions.commit(half)
     await trio.sleep(1)
     return view_of(process.service)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(one)
-    else:
-        yield error
 
 
 @cache

@@ -14,8 +14,8 @@ import trio
 
 from fakes import START_MS, VirtualClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.causes import causes
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.simulator.leaves import leaves
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
@@ -160,7 +160,7 @@ class Lives:
         except BreachError:
             pass
         except Exception as error:
-            self.breach(f"{'; '.join(f'{type(one).__name__}: {one}' for one in leaves(error))}")
+            self.breach(f"{'; '.join(f'{type(one).__name__}: {one}' for one in causes(error))}")
 
     async def _live(self, *, is_last: bool) -> None:
         self._disk = disk = MortalDisk(self._memory, self._reader, LOG, self._clock)
@@ -244,7 +244,7 @@ class Lives:
 
     def _judge_end(self, error: Exception, *, is_last: bool) -> None:
         """An end that was not asked for: only a full disk may refuse a start."""
-        found = list(leaves(error))
+        found = list(causes(error))
         is_room = all(isinstance(one, OSError) and is_full(one) for one in found)
         text = "; ".join(f"{type(one).__name__}: {one}" for one in found)
         if is_last or not is_room or self._memory.total == PLENTY:

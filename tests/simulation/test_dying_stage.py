@@ -9,10 +9,10 @@ from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import ROOT, SMALL_WHEEL, running, timed
+from timermq.remoting.causes import causes
 from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.simulator.leaves import leaves
 from timermq.timerstore.file_family import FileFamily
 
 MANY_BATCHES = attrs.evolve(SMALL_WHEEL, enqueue_batch_count_max=1)
@@ -34,4 +34,4 @@ async def test_the_cause_is_told(autojump_clock: MockClock, skip: int) -> None:
             await trio.sleep(3)
 
     assert [FileFamily.TIMER_LOG] == [one.family for one in plan.struck]
-    assert ["OSError"] == [type(one).__name__ for one in leaves(caught.value)]
+    assert ["OSError"] == [type(one).__name__ for one in causes(caught.value)]

@@ -12,9 +12,9 @@ from trio.testing import MockClock
 
 from damaged_stores import LATER_MS, clock_at, on_disk, serve_on, small_image
 from simulation.staged_service import QUIET_FILES, ROOT, SYNCED_FAMILIES, running
+from timermq.remoting.causes import causes
 from timermq.simulator.disks.fault_plan import FaultRule, FaultRules, Operation
 from timermq.simulator.disks.faulty_disk import FaultyDisk
-from timermq.simulator.leaves import leaves
 from timermq.timerstore.errors import StoreFailedError
 from timermq.timerstore.file_family import FileFamily
 
@@ -43,7 +43,7 @@ async def test_the_next_process_has_everything(
             ):
                 await trio.sleep(5)
         except* (OSError, StoreFailedError) as errors:
-            ends += [str(one) for one in leaves(errors)]
+            ends += [str(one) for one in causes(errors)]
         met += bool(plan.struck)
         disk.process_kill()
         assert expected == await serve_on(disk, LATER_MS + 5_000), skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
-from typing import cast
+from collections.abc import Generator
 
 import structlog
+
+from timermq.remoting.causes import causes
 
 log = structlog.get_logger("timermq.broker.failure")
 
@@ -17,14 +18,5 @@ def failure_told() -> Generator[None]:
     try:
         yield
     except Exception as error:
-        log.error("broker failed", reasons=[str(one) for one in _leaves(error)])
+        log.error("broker failed", reasons=[str(one) for one in causes(error)])
         raise
-
-
-def _leaves(error: Exception) -> Iterator[Exception]:
-    """The errors in a group of groups, as nurseries make them."""
-    if isinstance(error, ExceptionGroup):
-        for one in cast("ExceptionGroup[Exception]", error).exceptions:
-            yield from _leaves(one)
-    else:
-        yield error

@@ -16,15 +16,9 @@ from typing import Any, cast
 from rich_argparse import RichHelpFormatter
 
 from .arguments import OneLineParser, UsageError, Verb
+from .exit_code import DONE, FAILED, INTERRUPTED, UNREAD, USAGE
 from .output import visible
 from .verbs import VERBS, VerbParser
-
-DONE = 0
-FAILED = 1
-USAGE = 2
-INTERRUPTED = 130
-UNREAD = 141
-"""As a shell tells of a program that ended by SIGPIPE."""
 
 USAGE_ERRORS = (
     ("timermq.cli.settings", "ConfigurationError"),
@@ -172,7 +166,12 @@ class _PrintCompletion(argparse.Action):
 
 def _exit_code(error: BaseException) -> int:
     """Say what went wrong in one line; re-raise what is not ours."""
-    leaves = list(_leaves(error))
+    leaves = [error]
+    if isinstance(error, BaseExceptionGroup):
+        # Not above: whoever makes groups has imported it, and nobody else shall wait for it.
+        from timermq.remoting.causes import causes
+
+        leaves = list(causes(cast("BaseExceptionGroup[BaseException]", error)))
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return INTERRUPTED
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
@@ -191,15 +190,6 @@ def _imported(names: Iterable[tuple[str, str]]) -> Iterator[type[BaseException]]
     for module, name in names:
         if module in sys.modules:
             yield getattr(sys.modules[module], name)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group of groups, as nurseries make them."""
-    if isinstance(error, BaseExceptionGroup):
-        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(one)
-    else:
-        yield error
 
 
 def _one_line(error: BaseException) -> str:

@@ -16,7 +16,6 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 import attrs
 import trio
@@ -28,6 +27,7 @@ from timermq.remoting import (
     RemoteProtocolError,
     encode_frame,
 )
+from timermq.remoting.causes import first_cause
 
 from .access import Credentials, signed
 from .access import OpenStream as OpenStream
@@ -300,9 +300,7 @@ def connect_reason(error: OSError | UnicodeError | trio.TooSlowError) -> str:
     """Why there is no connection: of several attempts, what the first one met."""
     if isinstance(error, trio.TooSlowError):
         return "no connection in time"
-    cause: BaseException = error.__cause__ or error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
+    cause = first_cause(error.__cause__ or error)
     reason = str(cause)
     if isinstance(cause, OSError) and cause.errno is not None:
         # That of a name that is not known is negative, and no number of the system's.

@@ -19,6 +19,7 @@ from timermq.broker.options import BrokerOptions, TransactionDelay
 from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.remoting.causes import causes
 from timermq.repair.aside import NoRoomError
 from timermq.repair.store_check import CheckedStore
 from timermq.repair.store_repair import StoreRepair
@@ -28,11 +29,11 @@ from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.message_store import MessageStore
 
+from .causes_in_words import in_words
 from .damage_at_rest import DamageAtRest
 from .disks.fault_plan import FaultRules, Operation
 from .disks.faulty_disk import FaultyDisk
 from .disks.memory_disk import MemoryDisk
-from .leaves import in_words, leaves
 from .process_disk import ProcessDisk
 from .recovery_rows import STORE, store_row
 from .removed_segments import RemovedSegments
@@ -191,7 +192,7 @@ class Process:
 
     def _may_end_by(self, error: Exception) -> bool:
         """Whether a broker rightly ends: its disk has failed, or has no room for its start."""
-        errors = list(leaves(error))
+        errors = list(causes(error))
         damage = self._around.damage
         if self.broker is None and any(map(damage.is_refused, errors)):
             for fault in damage.end_refused():

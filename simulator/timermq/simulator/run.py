@@ -20,8 +20,10 @@ import structlog
 import trio
 from structlog.typing import EventDict
 
+from timermq.remoting.causes import causes
+
+from .causes_in_words import in_words
 from .final_look import EXPECTED_REASON
-from .leaves import in_words, leaves
 from .recovery_rows import ASIDE, TIMERS
 from .scenario import Scenario
 from .seeded_scheduling import rare_collecting, seeded_scheduling
@@ -59,7 +61,7 @@ def simulate(scenario: Scenario) -> Outcome:
             with _limited_processor():
                 trio.run(_simulate, world, scenario, clock=clock)
         except BaseException as error:
-            is_endless = any(isinstance(one, EndlessError) for one in leaves(error))
+            is_endless = any(isinstance(one, EndlessError) for one in causes(error))
             if not isinstance(error, Exception) and not is_endless:
                 raise
             world.faults.append(f"the simulation did not end: {in_words(error)}")

@@ -22,6 +22,7 @@ import trio
 
 from timermq.pipeline.admission.timer_put_result import TimerPutColumns, TimerPutResult
 from timermq.pipeline.column_door import ColumnDoor
+from timermq.pipeline.quarantine.quarantine import HOPELESS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.state.held_up import HeldUp
 from timermq.pipeline.timer_message_store import TimerMessageStore
@@ -55,14 +56,7 @@ MESSAGES_MAX = 128
 """Single messages stored together."""
 SWEEP_INTERVAL_S = 1800.0
 
-HOPELESS = frozenset(
-    {
-        PutStatus.MESSAGE_ILLEGAL,
-        PutStatus.PROPERTIES_SIZE_EXCEEDED,
-        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
-        PutStatus.WHEEL_TIMER_NOT_ENABLE,
-    }
-)
+HOPELESS_ROWS = HOPELESS | {PutStatus.WHEEL_TIMER_MSG_ILLEGAL, PutStatus.WHEEL_TIMER_NOT_ENABLE}
 """The same row again can only be refused again; anything else is for a while."""
 
 log = structlog.get_logger("timermq.broker.bulk.adopter")
@@ -291,7 +285,7 @@ class Adopter:
             remark = result.remark or result.status.name
             if result.status.is_stored:
                 self.adopted += 1
-            elif result.status in HOPELESS:
+            elif result.status in HOPELESS_ROWS:
                 tried.refused.append((row, one.rule or result.status.name, remark))
             else:
                 tried.left.append(row)

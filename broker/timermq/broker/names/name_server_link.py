@@ -19,6 +19,7 @@ import structlog
 import trio
 
 from timermq.remoting.bodies import BodyFormatError, decode_topic_route
+from timermq.remoting.causes import first_cause
 from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
@@ -317,9 +318,8 @@ class NameServerLinks:
 
 def _reason(error: BaseException) -> str:
     """The innermost first cause."""
-    if isinstance(error, BaseExceptionGroup):
-        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return str(error) or type(error).__name__
+    cause = first_cause(error)
+    return str(cause) or type(cause).__name__
 
 
 def _mistake_in(error: Exception) -> Exception | None:

@@ -19,13 +19,12 @@ from timermq.remoting import WatchView
 from ..arguments import OneLineParser, add_json, address
 from ..broker_link import call_brokers
 from ..client_access import ClientAccess, add_client_access
+from ..exit_code import INTERRUPTED
 from .live import run_live
 from .screen import screen
 from .silence import next_snapshot
 from .terminal import is_terminal
 from .view import HEIGHT, WIDTH, View
-
-INTERRUPTED = 130
 
 
 def prepare_parser(parser: OneLineParser) -> None:

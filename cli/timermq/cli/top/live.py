@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import cast
 
 import attrs
 import trio
@@ -24,6 +23,7 @@ from timermq.client import (
     Watch,
 )
 from timermq.remoting import WatchView
+from timermq.remoting.causes import first_cause
 
 from ..client_access import ClientAccess
 from .screen import screen
@@ -128,7 +128,7 @@ class LiveTop:
                     nursery.start_soon(self._receive, watch)
                     nursery.start_soon(self._notice_silence)
             except* (NoAnswerError, BrokerRefusedError) as group:
-                self.change(partial(View.with_trouble, trouble=_text(group)))
+                self.change(partial(View.with_trouble, trouble=str(first_cause(group))))
             await trio.sleep(RETRY_INTERVAL)
 
     async def take_keys(self, descriptor: int) -> None:
@@ -183,10 +183,3 @@ class LiveTop:
         except ClientError as error:
             read = attrs.evolve(opened, fault=str(error), rows=())
         self.change(partial(View.with_messages, asked=opened, read=read))
-
-
-def _text(error: BaseException) -> str:
-    """What went wrong first, of a group of groups."""
-    if isinstance(error, BaseExceptionGroup):
-        return _text(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return str(error)
