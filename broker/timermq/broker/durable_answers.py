@@ -99,6 +99,4 @@ class DurableAnswers:
                     f"FLUSH_DISK_TIMEOUT: flushed to {flushed}, the message ends at {one.end}"
                 )
             one.session.unflushed -= 1
-            one.session.queue(one.answer)
-        for session in dict.fromkeys(one.session for one in answers):
-            session.flush()
+        Session.send_all((one.session, one.answer) for one in answers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import attrs
 
@@ -83,6 +83,16 @@ class Session:
         """Queue one answer and let it go."""
         self.queue(answer)
         self.flush()
+
+    @staticmethod
+    def send_all(answers: Iterable[tuple[Session, Answer]]) -> None:
+        """Queue answers, then let them go, those to one session together."""
+        answered: dict[Session, None] = {}
+        for session, answer in answers:
+            session.queue(answer)
+            answered[session] = None
+        for session in answered:
+            session.flush()
 
     @property
     def owner(self) -> str:

@@ -95,12 +95,7 @@ class Turns:
 
     def _take(self, chunks: Sequence[tuple[Session, Sequence[Received]]]) -> None:
         sends, others = self._dispatcher.sort(chunks)
-        answered: dict[Session, None] = {}
-        for session, answer in self._dispatcher.handle_sends(sends):
-            session.queue(answer)
-            answered[session] = None
-        for session in answered:
-            session.flush()
+        Session.send_all(self._dispatcher.handle_sends(sends))
         for session, speaker, command in others:
             session.backlog.append((speaker, command))
         for session, _ in chunks:

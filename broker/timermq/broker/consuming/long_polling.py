@@ -294,13 +294,9 @@ class LongPolling:
 
     def _finish(self, chunk: _Chunk) -> None:
         """Answer some pulls, those of one connection with one write."""
-        answered: dict[Session, None] = {}
-        for pull, answer in chunk.answers:
+        for pull, _ in chunk.answers:
             self._forget(pull)
-            pull.session.queue(answer)
-            answered[pull.session] = None
-        for session in answered:
-            session.flush()
+        Session.send_all((pull.session, answer) for pull, answer in chunk.answers)
 
     def _is_held(self, pull: HeldPull) -> bool:
         return pull in self._by_session.get(pull.session, ())
