@@ -155,16 +155,16 @@ def test_a_full_disk_links_nothing() -> None:
     batch = next_batch(rig)
     rig.fill_disk()
     assert not rig.put.put(batch)
-    held_up = rig.counts.enqueue_backoff
+    backoff = rig.counts.enqueue_backoff
 
     assert (linked(rig), rig.state.commit_queue_offset) == ({}, 0)
-    assert (held_up.count, held_up.since_ms) == (6, START_MS)
+    assert (backoff.count, backoff.since_ms) == (6, START_MS)
 
     rig.free_disk()
     assert rig.put.put(batch)
 
     assert linked(rig) == {1_000: 6}
-    assert (held_up.count, held_up.since_ms) == (0, None)
+    assert (backoff.count, backoff.since_ms) == (0, None)
 
 
 async def test_a_full_ring_waits_for_a_delivered_slot(
