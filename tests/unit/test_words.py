@@ -12,9 +12,7 @@ import pytest
 from unit.test_tidy import COMPONENTS, ROOT, name
 
 LEFT = {
-    "broker/": "its words are not replaced yet",
     "remoting/": "the fields of its bodies are what clients know",
-    "tests/unit/broker/": "as the broker",
     "tests/unit/remoting/": "as the bodies",
     "tests/unit/test_words.py": "the table itself",
 }
@@ -40,7 +38,7 @@ STEP = "early messages step aside within a stage: they are not quarantined"
 
 WORDS = [
     Word(
-        pattern=r"held_up|Backoff",
+        pattern=r"held_up|HeldUp",
         instead="backoff",
         why="the usual word for pauses between retries that grow",
         exceptions={
@@ -48,18 +46,15 @@ WORDS = [
             "cli/timermq/cli/top/screen.py": SHOWN,
             "docs/": SHOWN,
             "pipeline/timermq/pipeline/spark/sink/job_report.py": SHOWN,
-            "tests/simulation/bulk_workloads.py": SHOWN,
+            "broker/timermq/broker/bulk/bulk_job.py": SHOWN,
+            "broker/timermq/broker/watching/watch_snapshot.py": SHOWN,
+            "tests/unit/broker/bulk/test_ingest_task.py": SHOWN,
         },
     ),
     Word(
         pattern=r"(?i)\bsets? (it |them )?aside|setting[ _]aside|set_aside\(|SetAside|is_set_aside",
         instead="quarantine",
         why="what cannot be delivered is quarantined; one word for it",
-        exceptions={
-            "simulator/timermq/simulator/damage_at_rest.py": "a log line of the broker",
-            "repair/timermq/repair/timer_ledger.py": "its words are not replaced yet",
-            "tests/damage/outcome.py": "a method of the broker's transactions",
-        },
     ),
     Word(
         pattern=r"\b([Ss]tands?|[Kk]ept|[Pp]ut|[Mm]oved) aside\b|\bAside\b",
@@ -75,17 +70,15 @@ WORDS = [
         why="the request is called cancel; recall is RocketMQ's request alone",
         exceptions={
             "pipeline/timermq/pipeline/spark/jobs/audit/": "as the ledger of timers",
-            "repair/timermq/repair/timer_ledger.py": "its words are not replaced yet",
         },
     ),
     Word(
         pattern=r"(?i)(?<![a-z])waiting[ _]?messages?",
         instead="pending message",
         why="the lists and the counts of them are called pending",
-        exceptions={"docs/protocol.md": "the table of requests, made from the broker's words"},
     ),
     Word(
-        pattern=r"cancel_mark|\bLEFT_OUT_TOPIC",
+        pattern=r"mark_left_out|\bLEFT_OUT_TOPIC",
         instead="cancel mark",
         why="it marks a record whose message is cancelled",
     ),
@@ -93,7 +86,11 @@ WORDS = [
         pattern=r"(?i)(?<![a-z])mend(s|ed|ing|er)?(?![a-z])",
         instead="repair",
         why="the verb of `store repair`",
-        exceptions={"cli/timermq/cli/top/screen.py": SHOWN, "docs/": SHOWN},
+        exceptions={
+            "broker/timermq/broker/watching/watch_snapshot.py": SHOWN,
+            "cli/timermq/cli/top/screen.py": SHOWN,
+            "docs/": SHOWN,
+        },
     ),
     Word(
         pattern=r"(?i)upkeep",

@@ -101,7 +101,7 @@ class BrokerParts:
 
     @property
     def broker_name(self) -> str:
-        """As routes have it."""
+        """The name of the broker in routes."""
         return self.options.broker_name
 
     @property

@@ -76,7 +76,7 @@ class RoundRobin:
         task_status.started()
         while True:
             await self._left.wait()
-            # Until both lines are empty whoever is in them has its turn here: at the checkpoints
+            # Until both lines are empty each session in them has its turn here: at the checkpoints
             # below ``receive`` adds to the lines, and works on none.
             self._is_behind = True
             while self._line or self._costly_lines:

@@ -168,7 +168,7 @@ def _exit_code(error: BaseException) -> int:
     """Say what went wrong in one line; re-raise what is not ours."""
     leaves = [error]
     if isinstance(error, BaseExceptionGroup):
-        # Not above: whoever makes groups has imported it, and nobody else shall wait for it.
+        # Not above: code that makes groups has imported it, and other commands start sooner.
         from timermq.remoting.causes import causes
 
         leaves = list(causes(cast("BaseExceptionGroup[BaseException]", error)))

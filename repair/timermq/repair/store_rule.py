@@ -1,6 +1,6 @@
 """The rules that a store is judged by: one table for ``store check`` and ``spark audit``.
 
-Each thing that can be wrong has one name here, whoever finds it. The check reads all files of a
+Each thing that can be wrong has one name here, which both print. The check reads all files of a
 stopped store, damaged ones too, and says what a repair would do. The audit reads logs and queues
 with many processes, also of a store that is served, and judges what became of every message. What
 one of the two does not look for has the reason beside it.
@@ -33,7 +33,7 @@ class Severity(enum.Enum):
     """How bad a finding is for the store."""
 
     NOTE = "note"
-    """Worth knowing; nothing is broken, or the next start mends it without loss."""
+    """Worth knowing; nothing is broken, or the next start repairs it without loss."""
     DERIVED = "derived"
     """Damaged, and made again from other files: nothing is lost."""
     LOST = "lost"
@@ -236,7 +236,7 @@ class StoreRule(enum.Enum):
 
     @property
     def severity(self) -> Severity:
-        """Of most findings."""
+        """The severity of most findings."""
         return self.value.severity
 
     @property

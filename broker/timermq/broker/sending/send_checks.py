@@ -247,7 +247,7 @@ class SendChecks:
 
 
 def retry_times_max(session: Session, group: SubscriptionGroupConfig, stated: int | None) -> int:
-    """How often a message of the group is tried again: as its client states, else as configured."""
+    """How often a message of the group is retried: as its client states, else as configured."""
     if stated is not None and session.version >= MAX_RECONSUME_VERSION:
         return stated
     return group.retry_max_times

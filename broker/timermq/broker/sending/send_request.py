@@ -149,7 +149,7 @@ class AnswerFacts:
 
 @attrs.define(kw_only=True, eq=False, on_setattr=attrs.setters.frozen)
 class SingleSend:
-    """One message."""
+    """A send of one message."""
 
     command: Command
     sent: Addressed
@@ -160,7 +160,7 @@ class SingleSend:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The message."""
+        """The one message that is sent."""
         return (self.sent.message,)
 
     def answer(self, facts: AnswerFacts, results: Sequence[TimerPutResult]) -> Command:
@@ -194,7 +194,7 @@ class BatchSend:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The parts, in order."""
+        """The messages of the batch, in order."""
         return [part.message for part in self.parts]
 
     def answer(self, facts: AnswerFacts, results: Sequence[TimerPutResult]) -> Command:

@@ -10,7 +10,7 @@ a mark             LEFT_OUT    a delete takes it back: it was left out of its sl
 of another topic   DELIVERED   it has arrived
 has rolls          ROLLED      it waits for its next leg, or for its end
 a delete of nobody ROLLED      the same: the roll was lost, and a repair fills its place
-a delete           CANCELLED   it was taken back
+a delete           CANCELLED   it was cancelled
 any other timer    MOVED       it waits for another moment, as a message of its own
 =================  ==========  =====================================================
 

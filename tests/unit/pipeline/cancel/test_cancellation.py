@@ -36,7 +36,7 @@ def newest(rig: StagesByHand, count: int) -> list[bytes]:
 
 
 def test_a_cancel_stores_one_delete_and_remembers_it() -> None:
-    """Its origin is the record that it takes back; stage 5 asks the memory at once."""
+    """Its origin is the record that it cancels; stage 5 asks the memory at once."""
     rig = waiting("a", "b")
     result = rig.service.cancellation.cancel(Wanted("T", "b"))
     (delete,) = newest(rig, 1)
@@ -71,7 +71,7 @@ def test_what_never_was_is_not_found(topic: str) -> None:
     assert entries(rig) == 1
 
 
-def test_a_message_that_was_sent_twice_is_taken_back_twice() -> None:
+def test_a_message_that_was_sent_twice_is_cancelled_twice() -> None:
     """A producer that sends again after a time-out makes two with one unique key."""
     rig = waiting("a", "a")
 
@@ -147,7 +147,7 @@ def test_a_far_cancel_is_remembered_until_its_delete_is_linked() -> None:
 
 
 def test_a_cancel_behind_a_move_takes_the_moved_message_back() -> None:
-    """Whoever holds the old handle means the message, wherever it waits."""
+    """The old handle means the message, wherever it is pending."""
     rig = waiting("a")
     rig.service.cancellation.reschedule(Wanted("T", "a"), SLOT_MS + 1_500)
     rig.link()

@@ -1,4 +1,4 @@
-"""The quarantine: what is set aside, once; what ends it; what is read of it by the next run."""
+"""The quarantine: entries are made once, are ended once, and are read again by the next run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rig_with(count: int = 1) -> tuple[StagesByHand, list[Undeliverable]]:
     return rig, faults
 
 
-def test_what_is_set_aside_is_an_entry_and_waits_no_more() -> None:
+def test_a_quarantined_message_is_an_entry_and_pending_no_more() -> None:
     """It is counted, its topic has one less, and the list is empty then."""
     rig, faults = rig_with(2)
     places = [one.offset_py for one in faults]
@@ -47,7 +47,7 @@ def test_what_is_set_aside_is_an_entry_and_waits_no_more() -> None:
     assert (quarantine.last.reason, quarantine.last.text) == ("refused", "refused 1")
 
 
-def test_nothing_is_set_aside_twice() -> None:
+def test_a_message_is_quarantined_once() -> None:
     """Neither while it is in quarantine nor after that."""
     rig, (fault,) = rig_with()
     quarantine = rig.service.quarantine
@@ -61,7 +61,7 @@ def test_nothing_is_set_aside_twice() -> None:
     assert quarantine.state(fault.offset_py) is State.DROPPED
 
 
-def test_what_was_taken_back_is_not_set_aside() -> None:
+def test_a_cancelled_message_is_not_quarantined() -> None:
     """A mark says that it was left out, and it counts as cancelled."""
     rig, (fault,) = rig_with()
     rig.service.cancellation.cancel(Wanted("T", "m0"))

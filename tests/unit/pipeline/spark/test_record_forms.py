@@ -121,7 +121,7 @@ KEYS = st.sampled_from((b"", b"u", b"v", b"T+u"))
 
 @attrs.frozen
 class Waits:
-    """A message that waits."""
+    """The record of a pending message."""
 
     slot_ms: int
     topic: str
@@ -130,7 +130,7 @@ class Waits:
     """Its order, of one that was rolled."""
 
     def properties(self) -> bytes:
-        """Of its record."""
+        """The properties of its record."""
         rolls = 0 if self.rolled_from is None else 1
         key = b"UNIQ_KEY\x01%b\x02" % self.key if self.key else b""
         return key + _tail(self.slot_ms, self.topic, rolls, self.rolled_from or 0)
@@ -138,7 +138,7 @@ class Waits:
 
 @attrs.frozen
 class Deleting:
-    """A delete that waits."""
+    """The record of a pending delete."""
 
     slot_ms: int
     topic: str

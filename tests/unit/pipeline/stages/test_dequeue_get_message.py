@@ -115,7 +115,7 @@ def test_a_message_that_rolls_is_not_cancelled_on_the_way() -> None:
     assert bodies_in(rig.bodies.read(batch.requests, frozenset({name}))) == ["b"]
 
 
-def test_a_record_that_is_gone_is_to_be_set_aside() -> None:
+def test_a_record_that_is_gone_is_to_be_quarantined() -> None:
     """It is told as gone, and its neighbours go on in their order."""
     rig, batch = due(A, B, C)
     lost = batch.requests.copy()

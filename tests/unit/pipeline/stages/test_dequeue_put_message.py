@@ -233,7 +233,7 @@ async def test_what_the_store_does_not_take_is_put_again(
 
 @BOTH_WAYS
 async def test_a_cancel_at_the_last_gate_counts(autojump_clock: MockClock, count: int) -> None:
-    """A message that waits for the store, its slot read long ago, is taken back for certain."""
+    """A message that waits for the store, its slot read long ago, is certainly cancelled."""
     rig = Rig(*crowd(count))
     batch = rig.stages.due(SLOT_MS)
     rig.clock.step(-1_500)
@@ -250,7 +250,7 @@ async def test_a_cancel_at_the_last_gate_counts(autojump_clock: MockClock, count
 
 
 async def test_what_was_left_out_gets_its_mark(autojump_clock: MockClock) -> None:
-    """The record that a delete took back is done, whatever becomes of the delete."""
+    """The record that a delete cancelled is done, whatever becomes of the delete."""
     rig = Rig(timed("a", SLOT_MS + 1), timed("b", SLOT_MS + 1), delete_of("a", SLOT_MS + 1))
     async with rig.publishing(rig.stages.due(SLOT_MS)):
         pass
@@ -260,7 +260,7 @@ async def test_what_was_left_out_gets_its_mark(autojump_clock: MockClock) -> Non
     assert mark.unique_id == "a"
 
 
-async def test_what_cannot_be_delivered_is_set_aside_with_its_batch(
+async def test_a_message_that_cannot_be_delivered_is_quarantined_with_its_batch(
     autojump_clock: MockClock,
 ) -> None:
     """Its entry stands in the log before the mark of its slot is taken."""

@@ -109,7 +109,7 @@ def test_a_delete_among_many_records_is_marked() -> None:
     assert batch.arrivals == {"T": COLUMNS_COUNT_MIN}
 
 
-def test_a_record_that_is_no_timer_goes_along_to_be_set_aside() -> None:
+def test_a_record_that_is_no_timer_goes_along_to_be_quarantined() -> None:
     """Its neighbours are linked, and the position moves past it."""
     rig = StagesByHand(ManualClock())
     rig.send(timed("a", SLOT_MS + 1))
@@ -177,7 +177,7 @@ def test_a_delete_whose_message_was_not_written_is_nothing() -> None:
     assert (len(batch), batch.undeliverable, batch.next_queue_offset) == (0, [], 2)
 
 
-def test_what_a_damaged_record_may_have_delivered_is_set_aside() -> None:
+def test_a_message_that_a_damaged_record_may_have_delivered_is_quarantined() -> None:
     """Whatever could leave by then is in doubt: by its moment, or by the first roll it could take.
 
     A roll of this window takes 500 ms at least.

@@ -132,7 +132,7 @@ async def test_stage_3_is_woken_by_what_it_sleeps_for(
     assert await woken(rig.state.committed)
 
 
-def test_what_is_no_timer_is_set_aside_before_the_position_moves() -> None:
+def test_a_record_that_is_no_timer_is_quarantined_before_the_position_moves() -> None:
     """Its entry stands in the log by then; on a full disk the position waits."""
     rig = StagesByHand(ManualClock())
     rig.store.put([Message(TIMER_TOPIC, 0, b"poison", b"", born_host=HOST)])

@@ -52,7 +52,7 @@ def test_a_record_that_is_not_cancelled_is_not_met() -> None:
 
 
 def test_recovery_must_read_from_the_oldest_that_is_remembered() -> None:
-    """From the record that says so, not from the one that it takes back."""
+    """From the record that says so, not from the one that it cancels."""
     cancels = FreshCancels()
     assert cancels.first_py() is None
     cancels.add(cancel(1, out_ms=9_000))
