@@ -19,14 +19,14 @@ from timermq.timerstore.message_id import UniqueIdGenerator
 GROUPS = (Processors, AdminProcessors, BulkScheduling)
 OWN = {
     "access",
+    "bulk_topics",
     "clock",
     "facts",
-    "gate",
     "jobs",
     "made",
     "open_doors",
-    "plain",
     "reader",
+    "run_reader",
     "saved",
     "send",
     "source",
