@@ -13,22 +13,23 @@ from random import Random
 import trio
 
 from fakes import START_MS, VirtualClock
-from judge.acts import Acts
-from judge.between import DERIVED, Between
-from judge.judging import Judging
-from judge.log_times import LogTimes
-from judge.mortal_disk import PLENTY, MortalDisk, Steps, WallClock
-from judge.notebook import Letter
-from judge.reader import Log, LogReader, read_queue
-from judge.rules import LogFacts, facts_of, queue_breaches
-from judge.setting import Fault, Setting
-from judge.stage import TOPICS, serve
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.causes import causes
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_store import MessageStore
+
+from .acts import Acts
+from .between import DERIVED, Between
+from .judging import Judging
+from .log_times import LogTimes
+from .mortal_disk import PLENTY, MortalDisk, Steps, WallClock
+from .notebook import Letter
+from .reader import Log, LogReader, read_queue
+from .rules import LogFacts, facts_of, queue_breaches
+from .setting import Fault, Setting
+from .stage import TOPICS, serve
 
 ROOT = "/store"
 LOG = f"{ROOT}/commitlog"

@@ -8,9 +8,9 @@ import attrs
 import trio
 import trio.testing
 
-from judge.histories import Lives
 from timermq.simulator.run import rare_collecting, seeded_scheduling
 
+from .histories import Lives
 from .mortal_disk import Steps
 from .setting import Fault
 
