@@ -98,7 +98,7 @@ def test_a_name_used_again_for_other_rows(
     save(frame.repartition(3, "key"), options)
     found = refusal(frame.selectExpr("topic", "concat(body, '!') body", "delay_ms", "key"), options)
 
-    assert "BULK_JOB_DIFFERS: job again was handed over before with other rows" in (found or "")
+    assert "BULK_JOB_DIFFERS: job again was committed before with other rows" in (found or "")
     save(rows_of(spark, 30, "Again"), attrs.evolve(options, same_rows=False))
     assert Counter(map(str, range(20))) == waiting_keys(broker, "Again")
     assert not list((tmp_path / "rejects" / "_staging").glob("*"))

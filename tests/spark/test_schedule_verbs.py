@@ -77,7 +77,7 @@ def test_other_rows_under_a_name(run: Run, broker: Broker, tmp_path: Path) -> No
     again = run("schedule", *argv)
 
     assert (1, "") == (again.code, again.out)
-    assert "BULK_JOB_DIFFERS: job week was handed over before with other rows" in again.err
+    assert "BULK_JOB_DIFFERS: job week was committed before with other rows" in again.err
     assert 1 == again.err.count("\n")
     assert ["k1"] == [one["keys"] for one in waiting_rows(broker, "Week")]
 
