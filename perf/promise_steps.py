@@ -7,7 +7,7 @@
 - slots: a slot's end taken, which moves the read pointer and the position that recovery reads from;
   one for each message, as if each had a slot of its own
 - read: the records of what is due, read; read checked: as the stage reads them, with the look at
-  sizes and age that the quarantine asks for; read compared: the same for pending messagesed
+  sizes and age that the quarantine asks for; read compared: the same for messages that waited
   longer than a minute, whose bodies are compared with their checksums
 
 ``bench_promises.py`` measures them, and says what belongs to which promise.

@@ -69,7 +69,7 @@ WORDS = [
         instead="cancel, or undo of what a power cut or a failed write undoes",
         why="the request is called cancel; recall is RocketMQ's request alone",
         exceptions={
-            "pipeline/timermq/pipeline/spark/jobs/audit/": "as the ledger of timers",
+            "pipeline/timermq/pipeline/spark/jobs/audit/": "a column for what was cancelled or moved",
         },
     ),
     Word(

@@ -39,7 +39,7 @@ from .sending.run_reader import RunReader
 from .sending.send_processor import SendProcessor
 from .sending.send_reader import SendReader
 from .sending.send_request import AnswerFacts
-from .tables import Tables as Tables
+from .tables import Tables
 from .transactions.end_transaction_processor import EndTransactionProcessor
 from .transactions.transactions import Transactions
 from .watching.clock_processor import ClockProcessor

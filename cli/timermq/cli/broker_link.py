@@ -9,11 +9,11 @@ import attrs
 import trio
 
 from timermq.broker.config_fields import ConfigFields, ConfigTableError
-from timermq.client import BrokerRefusedError, NoAnswerError
-from timermq.client.errors import MalformedAnswerError
+from timermq.client import NoAnswerError
+from timermq.client.errors import MalformedAnswerError, check_answer
 from timermq.client.link import Links
 from timermq.client.route import name_servers
-from timermq.remoting import Command, RequestCode, ResponseCode
+from timermq.remoting import Command, RequestCode
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fastjson import parse_json
 
@@ -39,7 +39,7 @@ class BrokerLink:
             ConnectionLostError: There is none.
             RequestTimeoutError: There is none within `CALL_TIMEOUT`.
         """
-        return _checked(await self._links.call(self.address, command, CALL_TIMEOUT))
+        return check_answer(await self._links.call(self.address, command, CALL_TIMEOUT))
 
 
 @asynccontextmanager
@@ -61,14 +61,10 @@ async def _ask_any(links: Links, namesrv: str) -> Command:
     *others, last = name_servers(namesrv)
     for server in others:
         with suppress(NoAnswerError):
-            return _checked(await links.call(server, Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
-    return _checked(await links.call(last, Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
-
-
-def _checked(answer: Command) -> Command:
-    if answer.code != ResponseCode.SUCCESS:
-        raise BrokerRefusedError(answer.code, answer.remark or "")
-    return answer
+            return check_answer(
+                await links.call(server, Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+            )
+    return check_answer(await links.call(last, Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
 
 
 def master_addresses(body: bytes) -> list[str]:

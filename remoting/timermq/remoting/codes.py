@@ -110,7 +110,7 @@ class RequestCode(enum.IntEnum):
     UNWATCH = 9004
     """Ours: no more snapshots."""
     CANCEL_MESSAGE = 9005
-    """Ours: takes a waiting message back, or gives it another moment, with a verdict."""
+    """Ours: cancels a pending message, or gives it another moment, with a verdict."""
     EXPLAIN_MESSAGE = 9006
     """Ours: the life of one message, and how it stands, CBOR."""
     LIST_QUARANTINE = 9010

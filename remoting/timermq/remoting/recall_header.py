@@ -1,4 +1,4 @@
-"""Headers that take a waiting message back: RocketMQ's recall (370), our cancel (9005).
+"""Headers that cancel a pending message: RocketMQ's recall (370), our cancel (9005).
 
 Source: Java ``RecallMessageRequestHeader``.
 """

@@ -59,7 +59,7 @@ class RepairReport:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether nothing is left that a repair could repair."""
+        """Whether nothing is left that another repair would change."""
         return all(finding.step is Step.NOTHING for finding in self.left)
 
 

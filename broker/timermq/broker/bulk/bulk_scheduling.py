@@ -28,7 +28,7 @@ class BulkScheduling:
             ingest_task=IngestTask(
                 jobs=jobs,
                 timer_store=parts.timer_store,
-                columns=parts.run_admission,
+                run_admission=parts.run_admission,
                 bulk_topics=bulk_topics,
                 stamp=parts.stamp,
             ),

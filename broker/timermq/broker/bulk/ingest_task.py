@@ -79,7 +79,7 @@ class IngestTask:
     Args:
         jobs: The jobs.
         timer_store: Where the rows go.
-        columns: Admits the runs among the rows.
+        run_admission: Admits the runs among the rows.
         bulk_topics: Says where a topic's rows may go.
         stamp: What the broker adds to every message.
     """
@@ -89,7 +89,7 @@ class IngestTask:
         *,
         jobs: BulkJobs,
         timer_store: TimerMessageStore,
-        columns: RunAdmission,
+        run_admission: RunAdmission,
         bulk_topics: BulkTopics,
         stamp: MessageStamp,
     ) -> None:
@@ -101,7 +101,7 @@ class IngestTask:
         self._jobs = jobs
         self._timer_store = timer_store
         self._store = timer_store.store
-        self._columns = columns
+        self._run_admission = run_admission
         self._bulk_topics = bulk_topics
         self._own = stamp.own
         self._own_names = frozenset(name.decode() for name in stamp.keys)
@@ -267,7 +267,7 @@ class IngestTask:
             left, now_ms=now_ms, latest_ms=self._timer_store.admission.latest_ms(now_ms)
         )
         for group in groups:
-            stored = self._columns.put(rows.columns(group))
+            stored = self._run_admission.put(rows.columns(group))
             if isinstance(stored, TimerPutColumns):
                 self.ingested += len(group)
             else:

@@ -42,7 +42,7 @@ _BODY_CRC_AT = HEAD.offset_of("body_crc")
 
 @attrs.frozen
 class ZlibBodies:
-    """The record for a client that knows zlib alone: its body unpacked where needed."""
+    """Records for a client that knows zlib alone: their bodies unpacked where needed."""
 
     records: list[bytes]
     """Records, or runs of neighbouring ones."""

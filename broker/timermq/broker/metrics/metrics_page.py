@@ -23,7 +23,7 @@ from timermq.timerstore.message_store import MessageStore
 from ..broker_statistics import BrokerStatistics
 from ..histogram import Histogram
 from ..options import BrokerOptions
-from ..processors import Tables
+from ..tables import Tables
 from ..transactions.transactions import Transactions
 from ..watching.watch_snapshot import SnapshotSource
 from .group_progress import GroupProgress, look_up_ages, progress_of_groups

@@ -6,7 +6,7 @@ The first line that fits decides:
 the record         effect      what became of its origin
 =================  ==========  =====================================================
 in the quarantine  SET_ASIDE   it could not be delivered; later it may be, by hand
-a mark             LEFT_OUT    a delete takes it back: it was left out of its slot
+a mark             LEFT_OUT    a delete cancels it: it was left out of its slot
 of another topic   DELIVERED   it has arrived
 has rolls          ROLLED      it waits for its next leg, or for its end
 a delete of nobody ROLLED      the same: the roll was lost, and a repair fills its place
@@ -33,7 +33,7 @@ from .timer_properties import DELETE_NAME, ROLL_TIMES_NAME
 from .timer_record import TIMER_TOPIC
 
 NOBODY = b"?"
-"""What a delete names that takes nothing back: a repair fills places of the timer topic with it."""
+"""What a delete names that cancels nothing: a repair fills places of the timer topic with it."""
 
 
 class Effect(enum.IntEnum):

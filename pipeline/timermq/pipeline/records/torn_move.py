@@ -16,10 +16,7 @@ from timermq.timerstore.record_layout import QUEUE_OFFSET_AT
 
 from .deduplication import origin_in
 from .record_effect import Effect, effect_of_entry
-from .timer_properties import (
-    DELETE_FOR_NAME,
-    ROLL_TIMES_NAME,
-)
+from .timer_properties import DELETE_FOR_NAME, ROLL_TIMES_NAME
 from .timer_record import TIMER_TOPIC
 
 

@@ -39,7 +39,7 @@ from .timer_request import DeliverBatch, DequeueBatch, ReadMark, Requests, undel
 _ROLLED_DELETE = MAGIC_DELETE | MAGIC_ROLL
 
 WARM_MS = 60_000
-"""Bodies of pending messagesed longer are compared with their checksums before they leave."""
+"""Bodies of messages that waited longer are compared with their checksums before they leave."""
 
 
 @attrs.frozen(eq=False, kw_only=True)

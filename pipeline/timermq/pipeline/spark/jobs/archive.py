@@ -1,8 +1,8 @@
 """``archive``: delivered messages, or all, as Parquet by date and topic; run again, it goes on.
 
 A batch is a stretch of the commit log that ends with a segment or with what is durable now. Where
-the last one ended stands in the archive itself (``archive/book.py``), so whatever dies in between,
-every message is archived once.
+the last one ended stands in the archive itself (``archive/archive_log.py``), so whatever dies in
+between, every message is archived once.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class _Audit:
         """Make all passes, and gather what they find."""
         kept, counts = self._first_pass()
         # ``kept`` has a row a position, ``parts`` what was found so far. ``counts`` tells which of
-        # the dear passes are needed; some correct it by what they come to know.
+        # the costly passes are needed; some correct it by what they come to know.
         parts = [broken(kept, rules.rules(self.limits))]
         copies = rules.copies(kept, self.limits).persist(StorageLevel.DISK_ONLY)
         # What is wrong with one record is not told a second time of its message.
