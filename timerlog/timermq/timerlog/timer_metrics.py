@@ -86,7 +86,7 @@ class TimerMetrics:
         return metric
 
     def replace(self, counts: Mapping[str, int]) -> None:
-        """Take counts that were made anew; topics that are not among them have 0."""
+        """Take counts that were made again; topics that are not among them have 0."""
         before = self.counts()
         for topic in dict.fromkeys((*before, *counts)):
             change = counts.get(topic, 0) - before.get(topic, 0)
