@@ -210,7 +210,7 @@ def _fits(seal: Seal | None, data: bytes) -> bool:
 
 
 def _replaced(disk: Disk, path: str, data: bytes) -> bytes:
-    """Write a file anew, in one step; its ``.bak`` stays."""
+    """Replace a file in one step; its ``.bak`` stays."""
     file = disk.open(f"{path}.tmp", create=True)
     try:
         file.truncate(len(data))

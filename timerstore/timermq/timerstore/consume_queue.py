@@ -178,7 +178,7 @@ class ConsumeQueue:
         Raises:
             QueueGapError: Units before ``first_offset`` are missing.
             OSError: The disk did not take them.
-            StoreFailedError: What stood in the files of a queue that begins anew may come back.
+            StoreFailedError: What stood in the files of a queue that begins again may come back.
 
         Source: ConsumeQueue.putMessagePositionInfo.
         """

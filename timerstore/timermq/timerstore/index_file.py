@@ -36,7 +36,7 @@ WALK_COUNT_MAX = 1 << 20
 
 
 class CutWalkError(StoreError):
-    """A chain has more entries than are looked at: what stands behind them nobody knows.
+    """A chain has more entries than are looked at: those behind them are not known.
 
     Attributes:
         count: Entries that were looked at.

@@ -282,7 +282,7 @@ class MessageStore:
     async def delete_topic(self, topic: str, at: Callable[[], None] = lambda: None) -> None:
         """Remove the queues of a topic; its records stay in the log until they are cleaned.
 
-        ``at`` is called in the same step: a message that comes later begins the topic anew, at 0.
+        ``at`` is called in the same step: a message that comes later begins the topic at 0.
         OSError: no room to note it, and nothing has changed. StoreFailedError: a sync failed.
 
         Source: DefaultMessageStore.deleteTopics.

@@ -185,7 +185,7 @@ class QueueRegister:
 def _with_ends(
     queues: Mapping[str, Mapping[int, int]], ends: Mapping[tuple[str, int], int]
 ) -> dict[str, dict[int, int]]:
-    """Next queue offsets by topic and queue id, some of them stated anew."""
+    """Next queue offsets by topic and queue id, some of them new."""
     listed = {topic: dict(offsets) for topic, offsets in queues.items()}
     for (topic, queue_id), end in ends.items():
         listed.setdefault(topic, {})[queue_id] = end

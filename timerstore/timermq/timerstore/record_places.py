@@ -1,7 +1,7 @@
 """Where the next record begins behind damage in the commit log.
 
 That something looks like a whole record is no proof: the body of a message may hold one, with its
-own position and a right checksum. While the record around it is sound nobody looks there. Where its
+own position and a right checksum. While the record around it is sound it is not read. Where its
 head is damaged, these tell where it ends, in this order:
 
 - its size, if the head is as its seal says, or if the lengths inside add up to it;
