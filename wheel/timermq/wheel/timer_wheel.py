@@ -159,7 +159,7 @@ class TimerWheel:
             self._live.add(start + found[ticks[found] % self._count == start + found])
 
     def reset(self, from_ms: int) -> None:
-        """Forget all slots and begin the ring at ``from_ms``, to build it anew with ``relink``.
+        """Forget all slots and begin the ring at ``from_ms``, to rebuild it with ``relink``.
 
         The file keeps its doubtful bytes until the next ``write_dirty`` puts a new one in its
         place.
@@ -243,7 +243,7 @@ class TimerWheel:
 
         A slot that shows a unit shows all that were linked before it, so only units newer than a
         slot's last one are linked and counted. The same call serves to replay the tail of the log
-        over a wheel that lags behind, and to build a wheel anew after ``reset``.
+        over a wheel that lags behind, and to rebuild a wheel after ``reset``.
 
         Args:
             times: Slot times of the units, in log order.
