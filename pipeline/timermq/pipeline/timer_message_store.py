@@ -1,4 +1,4 @@
-"""The timer service: one door in, five stages, one nursery.
+"""The timer service: one entry, five stages, one nursery.
 
 ::
 
@@ -161,7 +161,7 @@ class TimerMessageStore:
         store.pins.add("timers", self.needed_from)
 
     def put(self, messages: Sequence[Message], *, is_retry: bool = False) -> list[TimerPutResult]:
-        """Store messages, each now or for its moment: the one door of the service.
+        """Store messages, each now or for its moment: the one entry of the service.
 
         Args:
             messages: As they came from a producer; at most what one batch of the store may hold.
@@ -242,7 +242,7 @@ class TimerMessageStore:
 
         A wheel whose read pointer was taken ahead by a wrong clock works, but gathers in one slot
         all that is due before. So the stages end, what the wheel has is forgotten, and recovery
-        makes it anew of the commit log: whatever has reached its topic is left out there. That
+        rebuilds it from the commit log: whatever has reached its topic is left out there. That
         reads the whole log, and nothing is answered meanwhile.
 
         Returns:

@@ -1,6 +1,6 @@
 r"""Admission: the one checked routine that every message passes on its way into the store.
 
-Whatever door a message comes through (JSON, binary or CBOR headers, batches, the command line), its
+However a message arrives (JSON, binary or CBOR headers, batches, the command line), its
 properties are checked here, once. A message that asks for a later moment is turned towards the
 timer topic; one whose moment is past is due now and stays as it is; what cannot be understood is
 refused with the name of the rule. Nothing is stored and nothing is ever reinterpreted.
@@ -392,7 +392,7 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
 
 
 def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
-    """The producer's properties without those that the timer record states anew.
+    """The producer's properties without those that the timer record states itself.
 
     A level wins over the timer properties and removes them, as RocketMQ does. It goes as well:
     RocketMQ would delay again what it takes from a wheel with a level.
@@ -430,7 +430,7 @@ def _odd_number(key: str, value: bytes) -> int:
 
 # A structure of msgspec's for the reason given at `Message`.
 class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one message at the door."""
+    """The result of the admission of one message."""
 
     result: PutResult
     deliver_ms: int | None = None

@@ -1,4 +1,4 @@
-"""Whether the wall clock can be trusted, found out by a clock that nobody sets.
+"""Whether the wall clock can be trusted, found out by a clock that cannot be set.
 
 The *steady* clock counts milliseconds since some moment; wall clock minus steady clock is the
 *offset*. It stays where it is while both run alike, moves slowly when one of them drifts, and jumps
@@ -111,7 +111,7 @@ class ClockStatus:
 
 
 def _ignore(_: ClockEvent) -> None:
-    """Take an event and do nothing: nobody asked to be told."""
+    """Take an event and do nothing: there is no observer."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -163,7 +163,7 @@ class ClockWatch:
         self._restart(wall_ms, steady_ms)
         if persisted_ms - wall_ms > self.step_max_ms:
             self._behind_ms = persisted_ms
-            # How long the outage was nobody knows, so any time from there on will do.
+            # The length of the outage is not known, so any time from there on will do.
             self._left = math.inf
         self._settle("")
 
@@ -298,7 +298,7 @@ class ClockWatch:
             self.tell(ClockEvent(kind=ClockEventKind.DRIFTS, from_ms=round(from_ms), to_ms=wall_ms))
 
     def _settle(self, reason: str) -> None:
-        """Name the state anew, and tell when it is another."""
+        """Name the state again, and tell when it is another."""
         fault = None
         if self._doubted_at is not None:
             fault = ClockFault.FORWARD

@@ -20,7 +20,7 @@ from .undeliverable import Reason, TimerRecordError
 QUEUE_ID_DIGITS_MAX = 9
 """Digits of a queue in a record: any of so many fits 32 bits."""
 DESTINATION_COUNT_MAX = 65_536
-"""Remembered destinations; more and the memory of them begins anew."""
+"""Remembered destinations; above it, all are forgotten."""
 
 
 @attrs.frozen

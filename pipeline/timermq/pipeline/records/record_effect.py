@@ -9,7 +9,7 @@ in the quarantine  SET_ASIDE   it could not be delivered; later it may be, by ha
 a mark             LEFT_OUT    a delete takes it back: it was left out of its slot
 of another topic   DELIVERED   it has arrived
 has rolls          ROLLED      it waits for its next leg, or for its end
-a delete of nobody ROLLED      the same: the roll was lost, and a repair fills its place
+a void delete      ROLLED      the same: the roll was lost, and a repair fills its place
 a delete           CANCELLED   it was cancelled
 any other timer    MOVED       it waits for another moment, as a message of its own
 =================  ==========  =====================================================

@@ -59,7 +59,7 @@ log = structlog.get_logger("timermq.pipeline.recovery.timer_recovery")
 
 
 class CheckpointState(enum.Enum):
-    """Whose checkpoint ``config/timercheck`` is: ours, Java's, or nobody's."""
+    """Whose checkpoint ``config/timercheck`` is: ours, Java's, or none."""
 
     OURS = "ours"
     JAVA = "java"
@@ -80,7 +80,7 @@ class Decision:
 
     label: str
     rebuild_wheel: bool
-    """True: link every unit of the timer log anew. False: only those after the flushed position."""
+    """True: link all units of the timer log again. False: only those after the flushed position."""
     scan: Resume
     """From where the commit log is read for what was delivered already."""
     queue: Resume
@@ -346,7 +346,7 @@ def segment_stored_before(store: MessageStore, time_ms: int) -> int:
 def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int) -> bool:
     """Link the units that the wheel does not show; False when the ring has no place for one.
 
-    Then the log is cut at that unit, and the wheel has to be built anew: its messages are enqueued
+    Then the log is cut at that unit, and the wheel has to be rebuilt: its messages are enqueued
     again as soon as there is room. A ring has no place when reading resumes more than a turn before
     the newest timers: after a long outage, without a checkpoint, or with a smaller wheel. Cut off
     rather than passed over, because a unit that stays would be linked by a later recovery as well.
@@ -369,7 +369,7 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
 
 
 def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> int:
-    """Count the pending messages by topic anew: units have its hash, queues its name.
+    """Count the pending messages by topic again: units have its hash, queues its name.
 
     Returns:
         The last slot with a unit of a done message that was linked late, not in the slot asked for:

@@ -128,7 +128,7 @@ class StoreView:
             durable_py = 0  # nothing has ever been stored
         if timers.extension is None or durable_py is None:
             raise SparkJobError(
-                f"{root}: expected a store that timermq serves, or that nobody does, found none of "
+                f"{root}: expected a store that timermq serves, or a stopped one, found none of "
                 "its positions: RocketMQ serves it, or it was started a moment ago"
             )
         return cls(

@@ -137,7 +137,7 @@ class DequeueGetMessage:
 
         They are compared with their checksums where they may have been read from the disk. What
         this process wrote a short time ago comes from memory as it was written. A roll would carry
-        damage on into a new record, which nobody doubts.
+        damage on into a new record, whose checksum is right.
         """
         if _unread_deletes(requests).any():
             return False

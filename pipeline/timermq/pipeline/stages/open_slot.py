@@ -148,7 +148,7 @@ class OpenSlot:
         """Walk from a unit back to another, and add what is found to the runs.
 
         The walk goes from the newest unit to the oldest, the order of keys is another one: until
-        its end nobody knows what comes first. So it works on values of its own. At each yield the
+        its end the first is not known. So it works on values of its own. At each yield the
         runs, ``deletes`` and ``_complete_to`` are those from before the walk.
 
         Args:

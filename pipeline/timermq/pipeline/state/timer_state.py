@@ -51,7 +51,7 @@ class TimerState:
     """Rolls of the slots before it are written. Ahead of ``commit_read_ms`` while messages stand
     aside because the clock was set back."""
     stopping: bool = False
-    """Set by a graceful stop, and before the wheel is made anew: enqueue_get and dequeue_get finish
+    """Set by a graceful stop, and before the wheel is rebuilt: enqueue_get and dequeue_get finish
     what they hold and leave, and enqueue_put waits for no room."""
     fresh_cancels: FreshCancels = attrs.field(factory=FreshCancels, init=False)
     """Cancels that the wheel does not show yet, or too late."""

@@ -1,4 +1,4 @@
-"""``rebuild``: timer log and wheel anew from the commit log, less what was done.
+"""``rebuild``: timer log and wheel from the commit log, less what was done.
 
 The commit log is read twice: for what is done (records that name the one they deliver, roll or
 cancel, and messages that are cancelled, whatever they were rolled to), and for the entries of
@@ -79,7 +79,7 @@ def rebuild(
     ),
     now_ms: Callable[[], int] = now_ms_of_system,
 ) -> RebuildReport:
-    """Make the timer files of a store anew.
+    """Rebuild the timer files of a store.
 
     The store is locked meanwhile; no broker can start on it.
 

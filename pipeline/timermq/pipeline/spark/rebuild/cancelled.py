@@ -1,8 +1,8 @@
 """Which messages deletes of ours cancel, whatever they were rolled to.
 
 A delete names the record that waited then. What waits for a roll is rolled all the same, and its
-copy is named by nobody: the delete's unit takes it out of its last slot, by the message's order. So
-here a message is cancelled by its order.
+copy has no delete of its own: the delete's unit takes it out of its last slot, by the message's
+order. So here a message is cancelled by its order.
 
 A delete that makes way for a moved message counts if that stands behind it in the timer topic: a
 power cut may have kept the first alone (``EnqueueGet``). Within a chunk that is looked at at once;

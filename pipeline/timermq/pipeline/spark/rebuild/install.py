@@ -3,7 +3,7 @@
 The order of the renames is what makes it one step for the broker::
 
     checkpoint moved          from here on nothing is believed of the timer files: a start makes
-    wheel, old log moved      what waits anew, from the units that are there and the commit log;
+    wheel, old log moved      what waits again, from the units that are there and the commit log;
                               the seals of the old log are removed
     new log, wheel, metrics
     new checkpoint            from here on the new files count

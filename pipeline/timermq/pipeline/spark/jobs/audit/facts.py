@@ -68,7 +68,7 @@ class Kind(enum.IntEnum):
     TIMER = 0
     """A message waits here."""
     CANCEL = 1
-    """A delete of ours waits here: it names the record that it takes back as its origin."""
+    """A delete of ours waits here: it names the record that it cancels as its origin."""
     NAMED_DELETE = 2
     """A delete waits here that names a unique key, as RocketMQ's clients write it."""
     LEVEL = 3
@@ -80,7 +80,7 @@ class Kind(enum.IntEnum):
     ROLLED = BEFORE_EFFECTS + Effect.ROLLED
     """… waits for its next leg."""
     CANCELLED = BEFORE_EFFECTS + Effect.CANCELLED
-    """… was taken back."""
+    """… was cancelled."""
     SET_ASIDE = BEFORE_EFFECTS + Effect.SET_ASIDE
     """… is or was in quarantine."""
     LEFT_OUT = BEFORE_EFFECTS + Effect.LEFT_OUT
