@@ -34,7 +34,7 @@ class Step(enum.Enum):
     CUT_TIMER_LOG = "the timer log is cut there; messages behind are enqueued again, once"
     ENQUEUE_AGAIN = "the timer topic is read from its start; what has no unit is enqueued, once"
     RESET_CHECKPOINT = "the checkpoint is moved to the backup; the next start reads what it told"
-    CORRECT_REGISTER = "the register is written anew"
+    CORRECT_REGISTER = "the register is made again"
     RESTORE_TABLE = "the table is moved to the backup and its .bak takes its place"
     ADD_TOPIC = "the topic is added to the table"
     CLAMP_OFFSET = "the offset is set to the end of the queue"

@@ -37,7 +37,7 @@ BROKER_TABLES = ("consumerOffset.json", "subscriptionGroup.json", "topics.json",
 """Tables that a broker makes."""
 
 DERIVED_TABLES = ("consumeQueues.json", "queueLocks.json", "timermetrics")
-"""Tables that are made anew when they are lost; locks are for a minute."""
+"""Tables that are made again when they are lost; locks are for a minute."""
 
 KNOWN_NAMES = frozenset(
     (

@@ -197,7 +197,7 @@ class TimerJoin:
 
     def _find_lost(self, timers: Int64s, origins: Int64s, units: Int64s) -> Findings:
         if self.checkpoint.extension is None and self.checkpoint.last_read_time_ms <= 0:
-            return  # without a checkpoint everything is looked at anew
+            return  # without a checkpoint everything is looked at again
         waits = units[units[:, 3] >= self.checkpoint.last_read_time_ms, 1]
         is_done = np.isin(timers[:, 0], origins[:, 0])
         is_queued = timers[:, 3] >= self.checkpoint.last_timer_queue_offset
