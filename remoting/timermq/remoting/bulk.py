@@ -14,7 +14,7 @@ ingested by the broker exactly once, or refused by a rule and remembered::
   but for BULK_STAGE, whose body is a block (``bulk_block``). Unknown names are passed over.
 - A part belongs to one attempt of one task: its name is new with every attempt. Blocks come one
   after the other, numbered from 0. The newest one may be sent again (its answer was lost), and
-  block 0 begins the part anew. A part without its last block is none; a broker that restarts
+  block 0 begins the part again. A part without its last block is none; a broker that restarts
   forgets it, and answers BULK_PART_UNKNOWN: the task begins again with block 0.
 - The first commit of a job wins. Any further one is answered with the state of the first
   (``taken`` says whether it named the same parts), and the parts that were not taken are dropped:
@@ -114,7 +114,7 @@ class OpenJob(_BulkBody):
     topics: tuple[str, ...] = attrs.field(default=(), validator=max_len(TOPICS_MAX))
     """Those that rows are to go to; they are made as a send would make them."""
     owner: str = attrs.field(default="", validator=max_len(NAME_SIZE_MAX))
-    """Whom the job belongs to, from its first BULK_OPEN on: a stream. Empty: whoever it is."""
+    """Whom the job belongs to, from its first BULK_OPEN on: a stream. Empty: any caller."""
 
 
 @attrs.frozen(kw_only=True)

@@ -51,7 +51,7 @@ class ClockReport:
     """The newest step; negative: back; 0: none."""
     last_step_at_ms: int | None
     drift_ppm: float | None
-    """Against a clock that nobody sets; None: not measured yet (ten minutes)."""
+    """Against a clock that cannot be set; None: not measured yet (ten minutes)."""
     read_ms: int
     """Slots before it are closed."""
     rewinds: bool = False

@@ -199,4 +199,4 @@ class LanguageCode(enum.IntEnum):
 
 
 _LANGUAGES = dict(LanguageCode.__members__)
-"""By name, looked at by every header: an enumeration makes its own table anew each time."""
+"""By name, looked at by every header: an enumeration makes a new table each time."""

@@ -25,7 +25,7 @@ from .send_run.send_v2 import SendV2, decode_send_v2
 if TYPE_CHECKING:
     from .send_run.send_run import RunForm, SendRun
 
-# Runs bring numpy: whoever only asks, as a client does, never gets one and does without it.
+# Runs bring numpy: a side that only asks, as a client does, never gets one and needs none.
 
 FRAME_SIZE_MAX = 16 << 20
 """Bytes of a frame without its length field; Java's default."""

@@ -7,8 +7,8 @@
 
 ``QueueHeader.of(command)`` reads each parameter once, ``QueueHeader(topic=…, queue_id=…).to_ext()``
 writes them. A parameter that is missing or malformed is refused where the processor takes it from
-the header, not before: so it has its place among the processor's other checks, and one that nobody
-takes is no fault.
+the header, not before: so it has its place among the processor's other checks, and one that is
+not taken is no fault.
 
 Source: Java ``CommandCustomHeader``, ``RemotingCommand.decodeCommandCustomHeader``, which refuses
 before all other checks.

@@ -61,7 +61,7 @@ class SendV2(msgspec.Struct, gc=False):
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request: such a thing is nobody's send."""
+        """Whether it answers a request: an answer is no send."""
         return bool(self.flag & FLAG_RESPONSE)
 
     @property

@@ -37,7 +37,7 @@ class SignedSendV2Fields(SendV2Fields, gc=False, kw_only=True, forbid_unknown_fi
 class SignedSendV2(SendV2, gc=False, kw_only=True):
     """A send as it came, signed."""
 
-    # Nobody sets the parameters of a send; the decoder looks at the type.
+    # The parameters of a send are never set; the decoder looks at the type.
     fields: SignedSendV2Fields = msgspec.field(  # type: ignore[mutable-override] # pyright: ignore[reportIncompatibleVariableOverride]
         name="extFields"
     )
