@@ -54,7 +54,7 @@ class BrokerParts:
 
         Args:
             options: Settings of the broker.
-            timer_store: The one door for messages; its store is what processors read.
+            timer_store: The one entry for messages; processors read its store.
             now_ms: The wall clock, epoch milliseconds.
             address: ``host:port`` that clients connect to.
             unique_ids: Makes the keys of messages that have none.

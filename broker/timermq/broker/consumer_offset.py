@@ -48,7 +48,7 @@ class ConsumerOffsetTable:
         """Replace the table by what a file has, decoded from JSON."""
         fields = ConfigFields(self.path, data)
         self.data_version = read_version(fields)
-        # Derived from the offsets, and made anew from them.
+        # Derived from the offsets, and built again from them.
         fields.fields("groupTopicMap")
         offsets = fields.fields("offsetTable")
         self._offsets = {key: offsets.offsets(key) for key in list(offsets.rest)}
