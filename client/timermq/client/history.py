@@ -151,7 +151,7 @@ class Publish(_Event, tag="publish", frozen=True, kw_only=True):
     broker: str = ""
     keys: tuple[str, ...] = ()
     """A producer that does not learn the unique key of what it sent names it by a key: a message
-    with an id that nobody sent is the one with the id of its key."""
+    with an id that was not sent is the one with the id of its key."""
 
 
 class Deliver(_Event, tag="deliver", frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class HistoryWriter:
 
     Args:
         path: Appended to; made when it is not there.
-        who: The writer's name; None: one that nobody else has.
+        who: The writer's name; None: one that no other writer has.
         clock_ms: The wall clock.
 
     Raises:

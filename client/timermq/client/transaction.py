@@ -9,7 +9,7 @@
         async with producer.transaction("Booked", b"42") as message_id:
             await book(message_id)
 
-The broker has the message before the block begins, and nobody sees it. Leaving the block commits
+The broker has the message before the block begins; no consumer sees it. Leaving the block commits
 it, an error in the block rolls it back. When neither reaches the broker, because the connection or
 this process ended, the broker asks a producer of the group: ``check`` says from what the work has
 left behind (a row in a database with the message's id, say) whether it was done.
