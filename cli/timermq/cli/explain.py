@@ -30,7 +30,7 @@ COLUMNS = ("at_ms", "step", "topic", "deliver_ms", "lateness_ms", "consumed_by",
 
 
 class MessageNotFoundError(StoreError):
-    """Nobody who was asked knows the message."""
+    """No broker or store that was asked knows the message."""
 
 
 class StepRow(TypedDict):

@@ -18,10 +18,10 @@ log = structlog.get_logger("timermq.cli.service_manager")
 
 @attrs.frozen
 class ServiceManager:
-    """Who wants to be told; nobody, for most."""
+    """The supervisor that wants to be told; most processes have none."""
 
     address: str | None
-    """A path, or an abstract name that begins with ``@``; None: nobody."""
+    """A path, or an abstract name that begins with ``@``; None: no supervisor."""
     watchdog_s: float | None
     """Without a sign of life for so long the process is ended; None: it is not watched."""
 
@@ -36,7 +36,7 @@ class ServiceManager:
         )
 
     def tell(self, state: str) -> None:
-        """Send one assignment, ``READY=1``; that nobody listens is logged and changes nothing."""
+        """Send one assignment, ``READY=1``; a missing listener is logged and changes nothing."""
         if self.address is None:
             return
         name = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address

@@ -239,7 +239,7 @@ def file_rows(offline: OfflineStore, levels_left: int) -> Iterator[Planned]:
         "config/timercheck": "the same",
     }
     if decision.rebuild_wheel:
-        files["timerwheel"] = f"made anew from the timer log ({decision.label})"
+        files["timerwheel"] = f"rebuilt from the timer log ({decision.label})"
     if not offline.store.recovery.last_exit_ok:
         files["consumequeue, index"] = "their ends are made again from the log"
     if levels_left:

@@ -2,7 +2,7 @@
 
 A sample a second is kept, and the newest one. Before there are two, everything is since the start
 of the broker. Time is the broker's uptime, which no step of the wall clock moves; when it goes
-back, the broker was started anew, and so is the history.
+back, the broker was restarted, and the history begins again.
 """
 
 from __future__ import annotations
