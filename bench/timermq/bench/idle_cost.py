@@ -63,7 +63,7 @@ def pending(load: Load) -> list[Figure]:
 
 
 def idle(load: Load) -> list[Figure]:
-    """A broker that nobody asks for anything."""
+    """A broker that gets no requests."""
     seconds = load.seconds(IDLE_SECONDS)
     with broker_process() as broker:
         time.sleep(1)

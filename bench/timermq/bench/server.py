@@ -36,7 +36,7 @@ Start = Callable[[], AbstractContextManager[Server]]
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on just now."""
+    """A port of the loopback interface that is free just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
