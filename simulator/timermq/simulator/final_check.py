@@ -71,7 +71,7 @@ def faults_in(
         if entry.reason != EXPECTED_REASON and not is_expected(entry.origin_py, entry.reason)
     ]
     if odd:
-        yield f"in quarantine, though nobody poisoned it: {odd[0]}"
+        yield f"in quarantine, though it was not poisoned: {odd[0]}"
     missing = set(kept) - {entry.unique_id or "" for entry in entries}
     if missing:
         yield f"not in quarantine any more: {', '.join(sorted(missing))}"

@@ -2,7 +2,7 @@
 
 It ends as its plan says: in order, or in the middle of anything. The end of a process is one
 instant: its disk takes nothing more, its connections break, its tasks are cancelled; what they do
-while they unwind reaches nobody.
+while they unwind has no effect.
 """
 
 from __future__ import annotations

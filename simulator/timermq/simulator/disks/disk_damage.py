@@ -1,4 +1,4 @@
-"""Damage at rest: what a disk does to files that nobody writes.
+"""Damage at rest: what a disk does to files that are not written.
 
 | kind | what happens |
 |---|---|
@@ -52,7 +52,7 @@ class Damage:
         _write(disk, self.path, self.offset, self.after)
 
     def undo(self, disk: Disk) -> None:
-        """Put the bytes back, if nobody has written them since."""
+        """Put the bytes back, if they were not written since."""
         _write(disk, self.path, self.offset, self.before)
 
 

@@ -230,7 +230,7 @@ class Histories:
         return cut.at_ms - reach_ms <= seen.at_ms and since.at_ms <= cut.at_ms + self.steps_ms
 
     def horizon_ms(self, topic: str) -> int:
-        """What was due on a topic by then was waited for; -1: nobody saw all of it."""
+        """What was due on a topic by then was waited for; -1: no group saw all of it."""
         groups: dict[str, int] = {}
         for end in self.ends:
             if end.drained and (not end.topics or topic in end.topics):
