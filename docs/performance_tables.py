@@ -86,7 +86,10 @@ ROWS = (
         "starting Python, and reading what came after the last checkpoint",
     ),
     Row(
-        "idle", "nobody asks for anything", "0.5", "some fifteen wake-ups and two flushes a second"
+        "idle",
+        "no client asks for anything",
+        "0.5",
+        "some fifteen wake-ups and two flushes a second",
     ),
 )
 """Aims of steady and burst are what a prototype of the data path alone reached; others a choice."""
@@ -183,7 +186,7 @@ def promises() -> list[str]:
     return lines
 
 
-def door() -> list[str]:
+def crowds() -> list[str]:
     """What crowds, access control and a watcher cost."""
     crowds, access, watch = kept("crowds"), kept("access"), kept("watch")
     lines = _bounded(crowds)
@@ -248,7 +251,7 @@ SPARK_JOBS: Mapping[str, str] = {
     "pending": "every column of what will fire",
     "pending_units": "moments and topics of what will fire",
     "report": "all that `timermq spark report` shows",
-    "rebuild": "timer log and wheel anew, a tenth delivered",
+    "rebuild": "timer log and wheel from the commit log, a tenth delivered",
     "audit": "every timer, unit and delivery, bodies too; all delivered",
     "audit_spilling": "the same in two parts, which do not fit the memory",
 }
@@ -315,7 +318,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "peers": peers,
     "pending": pending,
     "promises": promises,
-    "door": door,
+    "crowds": crowds,
     "overload": overload,
     "attack_cost": attack_cost,
     "spark": spark,
@@ -323,7 +326,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
 
 
 def with_tables(page: str) -> str:
-    """The page with every table between its marks made anew.
+    """The page with every table between its marks made again.
 
     Raises:
         ValueError: A table has no place on the page.

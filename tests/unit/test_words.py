@@ -103,6 +103,25 @@ WORDS = [
         why="a reader need not guess who it is",
     ),
     Word(
+        pattern=r"\b[Nn]obody\b",
+        instead="the noun: no client, no caller, no reader; or a passive",
+        why="it says who or what is missing",
+        exceptions={
+            "broker/timermq/broker/speaker.py": "an account of this name stands in log lines",
+            "tests/": "names and stories of tests",
+        },
+    ),
+    Word(
+        pattern=r"\b[Aa]new\b",
+        instead="again; of files: rebuilt, replaced",
+        why="the usual word",
+        exceptions={
+            "docs/operations.md": "the log event `wheel begins anew`",
+            "pipeline/timermq/pipeline/timer_message_store.py": "the event's name",
+            "tests/": "stories of tests",
+        },
+    ),
+    Word(
         pattern=r"(?i)store,? (that|which) nobody serves|which nobody serves",
         instead="a stopped store",
         why="shorter, and what commands call it",
