@@ -39,7 +39,7 @@ def find_end(queue: MappedFileQueue, start: int) -> int:
 
 
 def hollow_segments(queue: MappedFileQueue) -> list[int]:
-    """Where segments begin that hold nothing, before the last: they were lost.
+    """The starts of segments that hold nothing, before the last: they were lost.
 
     Seals tell of it too, where there are any.
     """

@@ -117,7 +117,7 @@ class TimerLog:
 
     @property
     def min_pos(self) -> int:
-        """Where the oldest segment begins."""
+        """Start of the oldest segment."""
         return self._queue.min_offset
 
     @property
@@ -136,7 +136,7 @@ class TimerLog:
         return starts[-1] if starts else self.min_pos
 
     def positions(self, count: int) -> Int64s:
-        """Where the next ``count`` units will stand (at least 1); blanks are skipped."""
+        """Positions of the next ``count`` units (at least 1); blanks are skipped."""
         return np.concatenate(
             [
                 np.arange(pos, pos + fitting * UNIT.size, UNIT.size)

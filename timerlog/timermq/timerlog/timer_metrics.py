@@ -78,7 +78,7 @@ class TimerMetrics:
             self.add(topic, count)
 
     def _metric(self, topic: str) -> _Metric:
-        """What is counted of a topic. It is known from then on, and is never forgotten."""
+        """The counts of a topic. It is known from then on, and is never forgotten."""
         metric = self._metrics.get(topic)
         if metric is None:
             metric = self._metrics[topic] = _Metric(0, 0)
