@@ -28,7 +28,7 @@ SIZE_MAX = 512
 
 @attrs.frozen
 class BootNote:
-    """What ``timermq-boot`` says; the defaults where it says nothing."""
+    """The values in ``timermq-boot``; the defaults where it has none."""
 
     boot_id: str = ""
     """Empty: not known."""

@@ -75,7 +75,7 @@ class CommitLog:
         self.old = OldBytes(self._files)
         """What was there when the log was opened, once its seals are trusted."""
         self.places = RecordPlaces(sealed_size=self._sealed_size)
-        """Where records begin behind damage; with queues it knows more (``ask_queues``)."""
+        """The starts of records behind damage; with queues it knows more (``ask_queues``)."""
 
     @property
     def min_offset(self) -> int:
@@ -225,7 +225,7 @@ class CommitLog:
         return decode_record(self.read(self.min_offset, found.size)).store_ms
 
     def next_segment_start(self, phy_offset: int) -> int:
-        """Where the segment after the one of a position begins."""
+        """Start of the segment after the one of a position."""
         return phy_offset - phy_offset % self.segment_size + self.segment_size
 
     def scan(self, first: int, *, check_crc: bool) -> LogScan:

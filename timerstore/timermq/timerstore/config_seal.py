@@ -48,7 +48,7 @@ class UnsealedBitError(StoreError):
 
 @attrs.frozen(kw_only=True)
 class Seal:
-    """What is known of a file."""
+    """Checksum, size and time of a file."""
 
     crc: int
     size: int

@@ -79,7 +79,7 @@ class ConsumeQueue:
         self.last = LastUnits()
         """What ``lose`` found in the newest file."""
         self.lost_from_py: int | None = None
-        """Where the records of such units begin, -1 when that cannot be said."""
+        """Position of the first record of such units, -1 when that cannot be said."""
         self._disk = disk
         self._segment_size = segment_size
         self._read_only = read_only

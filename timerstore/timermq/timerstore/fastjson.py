@@ -39,9 +39,9 @@ _TOKEN = re.compile(
 _WORDS = {"true": True, "false": False, "null": None}
 
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
-"""What fastjson escapes; half surrogate pairs, which no file can hold, are ours."""
+"""The characters that fastjson escapes; half surrogate pairs, which no file can hold, are ours."""
 _SPECIAL_ASCII = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
-"""What it escapes in its browser-compatible style."""
+"""The characters that it escapes in its browser-compatible style."""
 _SHORT = {
     '"': '\\"',
     "\\": "\\\\",
@@ -98,7 +98,7 @@ class _Reader:
         self._at = 0
         """Behind the current token."""
         self._start = 0
-        """Where the current token begins."""
+        """Start of the current token."""
         self._token: re.Match[str] | None = None
 
     def whole(self) -> object:

@@ -93,7 +93,7 @@ class FreshRecords:
     start: int
     """Position of the first one."""
     end: int
-    """Where the log goes on behind them."""
+    """Position in the log behind them."""
     store_ms: int
     topics: Sequence[str]
     properties: Sequence[bytes]
@@ -129,7 +129,7 @@ class FreshColumns:
     start: int
     """Position of the first one."""
     end: int
-    """Where the log goes on behind them."""
+    """Position in the log behind them."""
     store_ms: int
     heads: NDArray[np.int32]
     """Hashes of what stands before the key of each: its topic."""

@@ -1,4 +1,4 @@
-"""What of an index file is true when it may not have been closed cleanly.
+"""The valid part of an index file that may not have been closed cleanly.
 
 The header is written last, when entries and slots are durable, so what it counts is true. The slots
 may say more, or less:

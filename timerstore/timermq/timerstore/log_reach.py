@@ -26,7 +26,7 @@ from .seal_reader import SealReader
 
 @attrs.frozen(kw_only=True)
 class LogReach:
-    """What is known of a log's end; -1 stands for a position that is not known."""
+    """The known facts about a log's end; -1 stands for a position that is not known."""
 
     sealed_to: int = -1
     """Up to where the log is sealed."""
@@ -49,7 +49,7 @@ class LogReach:
         is_ours: bool,
         last_exit_ok: bool,
     ) -> LogReach:
-        """What is known of a store's commit log.
+        """The known facts about a store's commit log.
 
         Args:
             disk: Where the store is.

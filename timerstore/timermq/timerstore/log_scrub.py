@@ -150,7 +150,7 @@ class LogScrub:
         return True
 
     def _behind(self, segment: MappedFile, at: int) -> int:
-        """Where the next good record stands, or the end of what has been compared."""
+        """Position of the next good record, or the end of what has been compared."""
         places, to = self._log.places, self._to
         size = places.size_at(at)
         first = min(at + max(size, 1), to)

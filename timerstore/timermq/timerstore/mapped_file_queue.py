@@ -78,7 +78,7 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Where the oldest segment begins; 0 without segments."""
+        """Start of the oldest segment; 0 without segments."""
         return self.segments[0].start if self.segments else 0
 
     def load(self) -> None:

@@ -30,7 +30,7 @@ from .unit_scrub import put_right_around
 
 
 class _Stated(NamedTuple):
-    """What the bytes at a position say, if they are a record."""
+    """The record in the bytes at a position, if they are one."""
 
     size: int
     topic: str

@@ -65,9 +65,9 @@ class MessageStore:
         self.options = options = files.options
         self.commit_log = log = files.log
         self.recovery = recovery
-        """What opening found and did."""
+        """The result of opening."""
         self.pins = Pins(files.register)
-        """What its owners need of the log."""
+        """The part of the log that its owners need."""
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False

@@ -40,7 +40,7 @@ STAT_BLOCK_SIZE = 512
 """Unit of ``st_blocks``, bytes, whatever the file system."""
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
-"""Where Linux names its boot."""
+"""The file in which Linux names its boot."""
 
 LOCK_FIRST_BYTE = struct.pack("hhqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 """``struct flock`` of 64-bit Linux: an exclusive lock on byte 0, as Java takes it."""

@@ -1,4 +1,4 @@
-"""Where the next record begins behind damage in the commit log.
+"""The start of the next record behind damage in the commit log.
 
 That something looks like a whole record is no proof: the body of a message may hold one, with its
 own position and a right checksum. While the record around it is sound it is not read. Where its
@@ -51,7 +51,7 @@ UNIT_COUNT = 64
 """Units of a queue that are read together."""
 
 _MAGIC_START = MAGIC_V1.to_bytes(4, signed=True)[:3]
-"""What both versions of a record's magic begin with."""
+"""The bytes with which both versions of a record's magic begin."""
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 
 
@@ -82,7 +82,7 @@ class LogPart:
 
 
 class RecordPlaces:
-    """What is known of the places of records, for those who read behind damage.
+    """The known places of records, for readers behind damage.
 
     Args:
         queues: Gives the queues of the store, when they are needed; None where there are none.

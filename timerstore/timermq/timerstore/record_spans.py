@@ -1,4 +1,4 @@
-"""Where the parts of a record stand: the one place that follows the lengths inside it.
+"""The offsets of a record's parts: the one place that follows the lengths inside it.
 
 Plain functions on bytes, for the hot path. Nothing here looks at more than the bytes it is given,
 and no length leads to a slice or an allocation before it is compared with them: random bytes have

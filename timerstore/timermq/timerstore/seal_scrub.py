@@ -29,10 +29,10 @@ log = structlog.get_logger("timermq.timerstore.seal_scrub")
 
 @attrs.frozen(kw_only=True)
 class Scrubbed:
-    """What a piece of a scrub came to."""
+    """The result of a piece of a scrub."""
 
     at: int
-    """Where the next piece begins."""
+    """Start of the next piece."""
     size: int = 0
     """Bytes that were read."""
     work: int = 0

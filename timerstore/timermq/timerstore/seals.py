@@ -72,7 +72,7 @@ class Seals(SealReader):
         self._read_only = read_only
         self._waiting_size_max = WAITING_SIZE_MAX if moment is SealMoment.FLUSH else 0
         self._waiting: list[tuple[int, Bytes]] = []
-        """What was appended and is not sealed yet: positions and bytes."""
+        """The appended bytes that are not sealed yet, with their positions."""
         self._waiting_size = 0
         self._file: File | None = None
         """The pages of the segment that is appended to; None: nothing is sealed."""
@@ -84,7 +84,7 @@ class Seals(SealReader):
         """By how much the seal of the sector that is not full yet is another than that of what
         stands there: it was damaged before it was full."""
         self._end = -1
-        """Where the next bytes are appended."""
+        """Position of the next append."""
         self._begun_at = 0
         """Where the stretch begins in which ``begin`` went on; 0 when nothing is sealed."""
         self._unsynced: list[File] = []

@@ -50,7 +50,7 @@ PAGE = Layout(
 assert PAGE.size == 40
 
 EXTENSION_AT = 64
-"""Where our block begins in the page."""
+"""Offset of our block in the page."""
 EXTENSION_MAGIC = int.from_bytes(b"TMQ1")
 EXTENSION_VERSION = 1
 
@@ -128,7 +128,7 @@ class StoreCheckpoint:
 
     @property
     def file(self) -> File:
-        """What to sync after ``write``."""
+        """The file to sync after ``write``."""
         assert self._file is not None, "opened read only"
         return self._file
 

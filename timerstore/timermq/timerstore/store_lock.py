@@ -15,7 +15,7 @@ from .boot_note import remove_boot_note
 from .disk import Disk, File, Lock, is_full
 
 LOCK_TEXT = b"lock"
-"""What the lock file holds, as in Java."""
+"""The content of the lock file, as in Java."""
 
 
 class StoreLock:

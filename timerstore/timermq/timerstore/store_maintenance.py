@@ -1,4 +1,4 @@
-"""What keeps a store durable and tidy while it is served: syncs, checkpoint, index, cleaning.
+"""The maintenance of a store while it is served: syncs, checkpoint, index, cleaning.
 
 Each of four tasks sleeps until there is something to do, then lets it gather for its interval:
 

@@ -61,10 +61,10 @@ log_lines = structlog.get_logger("timermq.timerstore.store_recovery")
 
 @attrs.frozen(kw_only=True)
 class RecoveryPlan:
-    """Where the log ends and what has to be brought to the queues."""
+    """The end of the log, and the records that have to be brought to the queues."""
 
     scan_from: int
-    """Where the walk over the log began."""
+    """Start of the walk over the log."""
     dispatch_from: int
     """Records from here on may be missing in queues."""
     end: int
@@ -92,7 +92,7 @@ class RecoveryPlan:
 
 @attrs.frozen(kw_only=True)
 class RecoveryReport:
-    """What recovery found and did."""
+    """The findings and the repairs of recovery."""
 
     last_exit_ok: bool
     scan_from: int

@@ -1,4 +1,4 @@
-"""What the files of a consume queue hold, as far as the units themselves say.
+"""The content of a consume queue's files, as far as the units themselves say.
 
 The units of a queue stand one behind the other, their records ascend in the log, and what was
 never written is zero. So the first unit that cannot be true ends the queue, if nothing stands
