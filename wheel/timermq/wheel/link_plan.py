@@ -23,7 +23,7 @@ FEW_COUNT = 24
 
 @attrs.frozen(eq=False, kw_only=True)
 class LinkPlan:
-    """What linking a batch of units changes; made by ``plan``, carried out by ``apply``."""
+    """The changes of linking a batch of units; made by ``plan``, carried out by ``apply``."""
 
     prev_pos: Int64s
     """One a unit, in the order given: the unit before it in its slot, ``NO_POS`` for the first."""
