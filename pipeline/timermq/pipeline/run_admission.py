@@ -78,7 +78,7 @@ class RunAdmission:
         return [accepted(one, result) for one, result in zip(admitted.each(), stored, strict=True)]
 
     def admit(self, columns: MessageColumns, now_ms: int) -> AdmittedColumns | None:
-        """What the admission routine decides on each message, if it lets all of them in.
+        """The decision of the admission routine on each message, if it lets all of them in.
 
         Returns:
             None when it may decide otherwise; nothing is counted then.

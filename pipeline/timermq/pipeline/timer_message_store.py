@@ -102,7 +102,7 @@ class TimerMessageStore:
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
         self._needed_at_end: tuple[int | None] | None = None
-        """What the next run needs of the log, once this one has closed its files."""
+        """The part of the log that the next run needs, once this one has closed its files."""
         self._rewinds = self._ends = False
         self._has_rebuilt = False
         """A damaged chain has ended the stages once; a second one ends the service."""
@@ -326,7 +326,7 @@ class TimerMessageStore:
         nursery.start_soon(publish.run, deliver[1], name="dequeue_put_message")
 
     def pending(self) -> PendingTimers:
-        """What will fire, as seen from now."""
+        """The pending messages, as seen from now."""
         state = self.state
         return PendingTimers(
             store=self.store,

@@ -100,7 +100,7 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 @attrs.define
 class AdmissionCounts:
-    """What admission has seen since the start."""
+    """The counts of admission since the start."""
 
     timers: int = 0
     already_due: int = 0
@@ -145,7 +145,7 @@ class TimerAdmission:
     def admit_all(
         self, messages: Sequence[Message], now_ms: int, *, is_retry: bool = False
     ) -> list[Admitted | Refusal]:
-        """What ``admit`` decides on each of ``messages``.
+        """The decisions of ``admit`` on each of ``messages``.
 
         Where all properties fit into one run, what ``admit`` would look for in each message is
         known to be absent, and only its moment is left to be read.
@@ -449,7 +449,7 @@ class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @attrs.frozen(eq=False)
 class TimerPutColumns:
-    """What became of a run of messages: all of them are stored."""
+    """The result of a run of messages: all of them are stored."""
 
     stored: StoredColumns
     out_ms: NDArray[np.int64] | None

@@ -41,7 +41,7 @@ _NONE = np.empty((0, 2), np.int64)
 
 @attrs.frozen(eq=False)
 class Cancelled:
-    """What deletes name, as it was known at one moment."""
+    """The names in deletes, as they were known at one moment."""
 
     _targets: Int64s = attrs.field(factory=lambda: np.empty(0, np.int64))
     """Hashes in order."""

@@ -30,7 +30,7 @@ _BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """Where the pipeline gets the time from."""
+    """The source of the pipeline's time."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch; may step in both directions, as wall clocks do."""

@@ -56,7 +56,7 @@ class ClockFault(enum.StrEnum):
 
 
 class ClockEventKind(enum.StrEnum):
-    """What can be told of the clock."""
+    """The kinds of events of the clock."""
 
     STEPPED = "stepped"
     UNSAFE = "unsafe"
@@ -70,9 +70,9 @@ class ClockEvent:
 
     kind: ClockEventKind
     from_ms: int
-    """What the wall clock would have shown."""
+    """The time that the wall clock would have shown."""
     to_ms: int
-    """What it shows."""
+    """The time that it shows."""
     fault: ClockFault | None = None
     """Of UNSAFE; of SAFE what it was."""
     reason: str = ""
@@ -91,9 +91,9 @@ class ClockStatus:
     state: ClockState
     fault: ClockFault | None
     now_ms: int
-    """What the broker works by."""
+    """The time by which the broker works."""
     wall_ms: int
-    """What the wall clock shows."""
+    """The wall clock's time."""
     off_ms: int
     """How far the wall clock is ahead of what is trusted, or behind (negative); 0 when SAFE."""
     since_ms: int | None

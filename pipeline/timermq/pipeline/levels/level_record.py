@@ -33,7 +33,7 @@ from ..records.timer_record import TimerRecordError, own_properties
 from ..records.undeliverable import Reason
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""Where a transaction waits for its end."""
+"""The topic in which a transaction waits for its end."""
 
 
 def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:

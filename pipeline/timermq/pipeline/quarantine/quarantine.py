@@ -107,7 +107,7 @@ class Quarantine:
         return self._table.active
 
     def state(self, origin_py: int) -> State | None:
-        """What became of the entry for the timer record at a position; None when there is none."""
+        """The state of the entry for the timer record at a position; None when there is none."""
         return self._table.state(origin_py)
 
     def entry(self, origin_py: int) -> Entry | None:
@@ -116,7 +116,7 @@ class Quarantine:
         return None if place is None else self._read(place)
 
     def entries(self, after_py: int = -1) -> Iterator[tuple[Entry, int]]:
-        """What is in quarantine, in the order of the log, each with the position of its entry.
+        """The messages in quarantine, in the order of the log, each with the position of its entry.
 
         Args:
             after_py: Only entries behind this position: a listing goes on where it ended.

@@ -65,14 +65,14 @@ def enqueued_from(timer_log: TimerLog, phy_offset: int) -> NDArray[np.int64]:
 
 @attrs.frozen
 class Doubt:
-    """What one hole may have held."""
+    """The possible content of one hole."""
 
     position: int
     """Messages before it are in doubt …"""
     until_ms: int
     """… that could be delivered or rolled by this time."""
     topics: frozenset[str] | None
-    """Where these messages go; None: anywhere."""
+    """The topics of these messages; None: any."""
 
     def covers(self, offset_py: int, first_ms: int, topic: str) -> bool:
         """Whether it may be this message that was done there.

@@ -1,4 +1,4 @@
-"""What takes a pending message back: a record of the timer topic, as a message for the store."""
+"""The delete of a pending message: a record of the timer topic, as a message for the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a timer message goes when it is due, as its record says it.
+"""The topic and queue of a timer message when it is due, as its record says it.
 
 Our records say it in one form, and there are few destinations and many messages: what was read once
 is known by its bytes.
@@ -25,7 +25,7 @@ DESTINATION_COUNT_MAX = 65_536
 
 @attrs.frozen
 class Destination:
-    """Where a timer message goes when it is due."""
+    """The topic and queue of a timer message when it is due."""
 
     topic: str
     queue_id: int

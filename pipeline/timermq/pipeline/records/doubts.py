@@ -43,7 +43,7 @@ def origins_in(log: CommitLog, holes: Iterable[Hole]) -> list[int]:
 
 
 def doubts_of(store: MessageStore, holes: Sequence[Hole], *, is_javas: bool) -> tuple[Doubt, ...]:
-    """What the holes leave in doubt.
+    """The messages that the holes leave in doubt.
 
     Args:
         store: Opened and recovered.

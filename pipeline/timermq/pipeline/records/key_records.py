@@ -35,7 +35,7 @@ SIZE_MAX = 256 << 20
 
 
 class RecordSource(Protocol):
-    """What finds records by their keys: a store with its index, or a log that is looked through."""
+    """A finder of records by their keys: a store with its index, or a log that is read through."""
 
     def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
         """Records with a key and their positions: see ``IndexFollower.newest_first``."""

@@ -36,7 +36,7 @@ COMPARED_MAX = 8
 
 @attrs.frozen(eq=False)
 class TimerColumns:
-    """What a run of timer records asks for."""
+    """The requests of a run of timer records."""
 
     ends: Places
     """Where ``REAL_TOPIC`` begins in each: the end of what its delivered record keeps."""

@@ -26,7 +26,7 @@ class UnreadDelete:
     topic_hash: int
     """Of the real topic, as its unit says."""
     offset_py: int
-    """Where its record stands."""
+    """Position of its record."""
 
     def name(self) -> bytes:
         """How it stands among the names of deletes."""

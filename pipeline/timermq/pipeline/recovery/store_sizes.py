@@ -146,7 +146,7 @@ def _slots_total(disk: Disk, root: str) -> int:
 
 
 def _precision_ms(disk: Disk, root: str) -> int:
-    """What our checkpoint says; RocketMQ does not record it."""
+    """The precision in our checkpoint, milliseconds; RocketMQ does not record it."""
     path = _where(disk, root, "config/timercheck")
     if path is None:
         return 0

@@ -67,7 +67,7 @@ class CheckpointState(enum.Enum):
 
 
 class Resume(enum.Enum):
-    """Where a reading of a log begins."""
+    """The start of a reading of a log."""
 
     CHECKPOINT = "at the checkpoint's position"
     BY_TIME = "at the segment that holds the read time"
@@ -76,7 +76,7 @@ class Resume(enum.Enum):
 
 @attrs.frozen
 class Decision:
-    """What recovery does in one situation."""
+    """The steps of recovery in one situation."""
 
     label: str
     rebuild_wheel: bool
@@ -139,7 +139,7 @@ DECISIONS: dict[tuple[CheckpointState, bool, bool], Decision] = {
 
 @attrs.frozen(kw_only=True)
 class Recovered:
-    """What recovery found: where the stages begin, and what is done already."""
+    """The result of recovery: the stages' positions, and the timers that are done already."""
 
     decision: Decision
     read_ms: int
@@ -326,7 +326,7 @@ def _queue_start(resume: Resume, files: TimerFiles, store: MessageStore) -> int:
 
 
 def _position_of_entry(store: MessageStore, queue_offset: int) -> int:
-    """Where the record of an entry of the timer topic stands; the log's end when there is none."""
+    """Position of the record of an entry of the timer topic; the log's end when there is none."""
     queue = store.queue(TIMER_TOPIC, 0)
     units = None if queue is None else queue.units(queue_offset, 1)
     if units is None or not len(units):
@@ -395,7 +395,7 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
 
 
 def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
-    """What the commit log shows as delivered or rolled from ``scan_py`` on.
+    """The deliveries and rolls in the commit log from ``scan_py`` on.
 
     Java's deliveries of slots that are read already are no question any more: a delivery of a later
     slot was stored after the read time, one of a later entry stands behind that entry.

@@ -76,9 +76,9 @@ class Damage:
 
     phy_offset: int
     reason: str
-    """What was expected and what was found."""
+    """The expected value and the found one."""
     end: int
-    """Where reading can go on."""
+    """The position at which reading can go on."""
 
 
 @attrs.define(eq=False, slots=False)

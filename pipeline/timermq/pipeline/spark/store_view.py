@@ -1,4 +1,4 @@
-"""What of a store's directory may be read now, and where the timer service stood.
+"""The readable parts of a store's directory, and the positions of the timer service.
 
 A live broker publishes two positions: ``durable_py`` in the store checkpoint, before which log and
 queues are whole and durable, and the numbers of the timer checkpoint. Nothing behind them is read,

@@ -1,4 +1,4 @@
-"""What records of the timer topic ask for, as columns.
+"""The requests of records of the timer topic, as columns.
 
 The meaning is that of ``timer_record.decode_timer``. Two forms are read as columns: our own
 records, rolled or not, and Java's, whose keys stand in any order. What has neither form, or says

@@ -1,4 +1,4 @@
-"""Where a timer waits that lies beyond the roll window.
+"""The slot of a timer that lies beyond the roll window.
 
 The window bounds how far ahead the wheel is used and how old a waiting body gets: a timer further
 away is linked into a slot on the way, and enqueued again when that slot comes. RocketMQ rolls by

@@ -49,7 +49,7 @@ now_ms_of_system = SystemClock().now_ms
 
 @attrs.frozen(kw_only=True)
 class RebuildReport:
-    """What a rebuild made, what it left out, and where its files are."""
+    """The result of a rebuild: its counts, the messages left out, and the places of its files."""
 
     timers: NewTimers
     done: int
@@ -63,7 +63,7 @@ class RebuildReport:
     out: str
     """The directory of the new files; of the store if they were installed."""
     backup: str | None
-    """Where the old files stand, under the store's root."""
+    """The directory of the old files, under the store's root."""
 
 
 def rebuild(

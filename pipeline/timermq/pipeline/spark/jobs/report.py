@@ -1,4 +1,4 @@
-"""What a store holds, when it fires, how late that will be, and how late it was."""
+"""The report of a store: messages, when they fire, how late that will be, and how late it was."""
 
 # pyright: reportUnknownMemberType=false
 # The overloads of createDataFrame name types of pandas, which is not installed.

@@ -1,4 +1,4 @@
-"""What all pictures have in common: their size, their colours, their text.
+"""The shared parts of all pictures: their size, their colours, their text.
 
 The background stays the page's own; grey and the strong colours are visible on a light page and on
 a dark one. The same numbers give the same bytes.

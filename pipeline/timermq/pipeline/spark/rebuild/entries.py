@@ -1,4 +1,4 @@
-"""What the commit log says of timers: a data source for the job alone.
+"""The timer entries of the commit log: a data source for the job alone.
 
 ======  ==============================================  ========================================
 what    rows                                            columns

@@ -1,4 +1,4 @@
-"""What a rebuild reads, and where the timer service goes on after it."""
+"""The input of a rebuild, and the timer service's positions after it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ LIST = "_list.json"
 
 @attrs.frozen(kw_only=True)
 class RunList:
-    """What one commit hands over."""
+    """The parts of one commit."""
 
     parts: tuple[Part, ...]
     """Of the broker."""
@@ -54,7 +54,7 @@ class PublishedFiles:
         self._staging = Path(root) / STAGING / job
 
     def attempt(self, name: str) -> Path:
-        """Where an attempt of a task writes.
+        """The directory for an attempt of a task.
 
         Raises:
             SparkJobError: The directory cannot be made.

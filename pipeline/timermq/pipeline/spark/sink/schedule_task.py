@@ -1,4 +1,4 @@
-"""What a task of the sink does: check its rows, stage those that pass, write down the others."""
+"""A task of the sink: it checks its rows, stages those that pass, and writes down the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .window import check_window
 
 @dataclass
 class StagedRows(WriterCommitMessage):
-    """What an attempt of a task tells the commit."""
+    """The message of a task's attempt to the commit."""
 
     attempt: str = ""
     parts: tuple[Part, ...] = ()

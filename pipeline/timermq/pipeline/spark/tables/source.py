@@ -1,4 +1,4 @@
-"""What the tables have in common as data sources of Spark.
+"""The shared parts of the tables as data sources of Spark.
 
 A table is a subclass of ``TableSource`` with its declaration, and of ``TableReader`` with two
 methods: how the work is cut (``spans``, in the planner) and what a piece of it holds (``batches``,

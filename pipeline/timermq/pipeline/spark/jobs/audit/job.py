@@ -49,7 +49,7 @@ FINDING_COLUMNS = (
 
 @attrs.frozen(kw_only=True)
 class Audit:
-    """What was found in one store."""
+    """The findings in one store."""
 
     findings: DataFrame
     """A row a broken rule; kept on the disk of the executors until the session ends."""
@@ -58,9 +58,9 @@ class Audit:
     unasked: Collection[StoreRule]
     """Rules that were not looked at: they have to be asked for."""
     counts: Mapping[str, int]
-    """What became of the messages."""
+    """The counts of the messages by outcome."""
     notes: Sequence[str]
-    """What cannot be known."""
+    """The facts that cannot be known."""
 
     @property
     def is_clean(self) -> bool:
@@ -390,7 +390,7 @@ COUNTED = (
     "units",
     "cleaned",
 )
-"""What is told of a store, in this order."""
+"""The lines about a store, in this order."""
 
 
 def counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
