@@ -1,4 +1,4 @@
-"""What can be wrong with a store, as data: one ``Finding`` a thing, with what a repair would do.
+"""The findings about a store, as data: one ``Finding`` a fault, with the step of a repair.
 
 Checks only find; which step repairs what was found stands in the finding, so that a dry run, a
 repair and an operator read the same list.
@@ -18,7 +18,7 @@ FINDINGS_MAX = 100_000
 
 
 class Step(enum.Enum):
-    """What a repair does about a finding."""
+    """The step of a repair for a finding."""
 
     NOTHING = "nothing"
     BACK_UP_FILE = "the file is moved to the backup"
@@ -61,7 +61,7 @@ class Finding:
     count: int = 1
     """Neighbouring things of the same kind: units, entries, messages."""
     subject: object = None
-    """What the step is done to; see the checks."""
+    """The target of the step; see the checks."""
 
     def row(self) -> dict[str, object]:
         """The finding as a line of JSON."""

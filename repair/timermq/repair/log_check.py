@@ -71,7 +71,7 @@ class _Queue:
 
 @attrs.define(eq=False)
 class LogCheck:
-    """What the walk finds out; ``run`` does it, the other fields are its results."""
+    """The walk and its results: ``run`` does it, the other fields are the results."""
 
     disk: Disk
     root: str

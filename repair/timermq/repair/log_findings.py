@@ -1,4 +1,4 @@
-"""What the walk over the commit log finds, put as findings."""
+"""The findings of the walk over the commit log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
 
 
 def lost_end_finding(row: SegmentRow, hole: Hole, reach: LogReach) -> Finding:
-    """What is lost of the end of the log, where nothing good follows."""
+    """The finding about the lost end of the log, where nothing good follows."""
     how = "the process was killed" if reach.was_killed else "the last start made them durable"
     finding = hole_finding(row, hole)
     return attrs.evolve(

@@ -39,7 +39,7 @@ _TIMER = TIMER_TOPIC.encode()
 
 @attrs.frozen
 class _Message:
-    """What a delivery and the records that waited for it have in common."""
+    """The values shared by a delivery and the records that waited for it."""
 
     unique_key: bytes | None
     topic: bytes

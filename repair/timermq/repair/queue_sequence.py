@@ -54,7 +54,7 @@ class Misfit:
 
 @attrs.define(eq=False)
 class QueueSequence:
-    """What was seen of one queue so far."""
+    """The state of one queue so far."""
 
     topic: str
     queue_id: int

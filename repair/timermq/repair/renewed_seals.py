@@ -23,7 +23,7 @@ from .damage_fill import Fill
 
 @attrs.frozen(kw_only=True)
 class RenewedSeals:
-    """What one segment of the log is about to hold, and its seals then."""
+    """The coming content of one segment of the log, and its seals then."""
 
     start: int
     """Position of the segment."""

@@ -48,7 +48,7 @@ KNOWN_NAMES = frozenset(
 )
 
 SYSTEM_TOPICS = ("rmq_sys_", "RMQ_SYS_", SCHEDULE_TOPIC, "%RETRY%", "%DLQ%", "TRANS_CHECK_MAX")
-"""What the names of topics begin with that a broker makes by itself."""
+"""The prefixes of topics that a broker makes by itself."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""What the commit log tells about timers: pending messages, deliveries, cancels.
+"""The timers of the commit log: pending messages, deliveries, cancels.
 
 Filled while the log is walked, read by ``timer_check``. All of it goes by the position of the
 waiting record, except what RocketMQ wrote: its deliveries and deletes name no position, and are
