@@ -119,7 +119,7 @@ class OpenJob(_BulkBody):
 
 @attrs.frozen(kw_only=True)
 class BulkLimits(_BulkBody):
-    """What the broker takes; sizes in bytes, times in milliseconds.
+    """The broker's limits; sizes in bytes, times in milliseconds.
 
     A row beyond these is refused when it is ingested; a sink may say so earlier.
     """
@@ -231,7 +231,7 @@ class AskStatus(_BulkBody):
     """BULK_STATUS, with a page of the refused rows."""
 
     after: int = attrs.field(default=0, validator=ge(0))
-    """Where the page begins: 0, or ``next`` of the page before."""
+    """Start of the page: 0, or ``next`` of the page before."""
     limit: int = attrs.field(default=0, validator=and_(ge(0), le(REFUSED_ROWS_MAX)))
     """Refused rows to be told."""
     fingerprint: str = attrs.field(default="", validator=max_len(FINGERPRINT_SIZE_MAX))
@@ -257,7 +257,7 @@ class JobStatus(_BulkBody):
     refused_rows: tuple[RefusedRow, ...] = ()
     """In the order in which they were refused."""
     next: int | None = None
-    """Where the next page begins; None: there is nothing more now."""
+    """Start of the next page; None: there is nothing more now."""
 
 
 @attrs.frozen(kw_only=True)

@@ -48,7 +48,7 @@ FORMS_MAX = 8
 Request = Command | SendV2
 """One request."""
 Received: TypeAlias = "Request | SendRun"
-"""What a server receives: one request, or a run of sends."""
+"""The input of a server: one request, or a run of sends."""
 DecodeSend = Callable[[bytes], SendV2 | None]
 
 
@@ -62,7 +62,7 @@ def one_by_one(received: Iterable[Received]) -> list[Request]:
 
 
 class Event(enum.Enum):
-    """What ``next_event`` says when there is no command."""
+    """The answer of ``next_event`` when there is no command."""
 
     NEED_DATA = "need data"
     CLOSED = "closed"

@@ -41,7 +41,7 @@ _Body = TypeVar("_Body")
 
 @attrs.frozen(kw_only=True)
 class WatchView:
-    """What a watcher wants to see."""
+    """The request of a watcher."""
 
     width_ms: int = 1_000
     """Of one bucket."""
@@ -168,7 +168,7 @@ class Snapshot:
     """Messages that the store does not take now; they are retried for ever."""
     held_up_since_ms: int | None = None
     held_up_error: str | None = None
-    """What the store said last; None while it takes everything."""
+    """The store's last refusal; None while it takes everything."""
     failed_logins: int = 0
     """Since the start; 0 without access control."""
     failed_login_ms: int | None = None

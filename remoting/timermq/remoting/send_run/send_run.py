@@ -204,7 +204,7 @@ class SendRun:
 
     @property
     def language(self) -> LanguageCode:
-        """What the client is written in."""
+        """The language of the client."""
         return self.form.send.language
 
     @property

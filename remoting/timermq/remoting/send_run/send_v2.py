@@ -71,7 +71,7 @@ class SendV2(msgspec.Struct, gc=False):
 
     @property
     def language(self) -> LanguageCode:
-        """What the client is written in."""
+        """The language of the client."""
         return LanguageCode.of_name(self.language_name)
 
     def to_command(self) -> Command:
