@@ -1,4 +1,4 @@
-"""What a broker's processors work on: options, stores, tables, and the checks of a send.
+"""The shared parts of a broker's processors: options, stores, tables, and the checks of a send.
 
 A processor names what it needs in its fields, and no more; ``make`` gives it that by those names.
 """
@@ -91,7 +91,7 @@ class BrokerParts:
 
     @property
     def store(self) -> MessageStore:
-        """What the timer service works over."""
+        """The message store below the timer service."""
         return self.timer_store.store
 
     @property

@@ -46,7 +46,7 @@ MAX_RECONSUME_VERSION = 121
 
 @attrs.define(kw_only=True)
 class SendTarget:
-    """What a request wants to send, in the words of its header; the checks fill in the rest."""
+    """The send of a request, in the words of its header; the checks fill in the rest."""
 
     topic: str
     queue_id: int
