@@ -1,4 +1,4 @@
-"""What a consumer writes into a history: each message that it gave out, and what it has seen."""
+"""The lines of a consumer in a history: each message that it gave out, and how much it saw."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Send(_Event, tag="send", frozen=True, kw_only=True):
     """The unique key; two sends with one id are two attempts to send one message."""
     topic: str
     queue: int | None = None
-    """Where it is to appear, if the producer says so."""
+    """The topic in which it is to appear, if the producer names it."""
     deliver_ms: int | None = None
     """The moment asked for."""
     delay_ms: int | None = None
@@ -210,7 +210,7 @@ class End(_Event, tag="end", frozen=True, kw_only=True):
     """Whether this observer has seen all that its topics (and, of several in a group, its queues)
     hold."""
     topics: tuple[str, ...] = ()
-    """What it observed; empty: everything."""
+    """The topics that it observed; empty: all."""
     group: str = ""
     """Its group: the horizon of a group is that of its earliest member."""
 

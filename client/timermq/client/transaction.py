@@ -59,7 +59,7 @@ _POSITION_DIGITS = 16
 
 
 class Decision(enum.Enum):
-    """What becomes of a transaction; the values are RocketMQ's."""
+    """The end of a transaction; the values are RocketMQ's."""
 
     COMMIT = 8
     ROLLBACK = 12
@@ -73,7 +73,7 @@ Check = Callable[[ReceivedMessage], Awaitable[Decision]]
 
 @attrs.frozen(kw_only=True)
 class _Half:
-    """Where the broker has the message."""
+    """The place of the message in the broker."""
 
     address: str
     unique_key: str
