@@ -32,7 +32,7 @@ FAILURES = (
     ("timermq.broker.security.tls", "TlsError"),
     ("timermq.remoting", "RemoteProtocolError"),
 )
-"""What can go wrong without being a bug, besides the usage and the system: modules and names."""
+"""Errors that are no bugs, besides those of usage and system: modules and names."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What systemd, or another supervisor of its kind, is told: ready, alive, stopping.
+"""The notices for systemd, or another supervisor of its kind: ready, alive, stopping.
 
 Source: sd_notify(3), sd_watchdog_enabled(3): datagrams to the socket that ``NOTIFY_SOCKET`` names.
 """
@@ -27,7 +27,7 @@ class ServiceManager:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> ServiceManager:
-        """What the environment says; the watchdog counts only if it means this process."""
+        """The supervisor of the environment; the watchdog counts only if it means this process."""
         usec, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID")
         is_watched = usec.isdecimal() and int(usec) > 0 and pid in (None, str(os.getpid()))
         return cls(
