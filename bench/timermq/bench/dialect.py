@@ -17,7 +17,7 @@ CONNECT_SECONDS = 60.0
 
 
 class Dialect(Protocol):
-    """What a load program says to a server, and what it hears."""
+    """The requests of a load program to a server, and the answers."""
 
     @property
     def delay_step_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""What a broker costs that has nothing to do just now: with millions pending, and idle."""
+"""The cost of a broker without work: with millions pending, and idle."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from .dialect import Workload
 
 
 class Server(Protocol):
-    """What a question needs of a serving process."""
+    """The parts of a serving process that a question needs."""
 
     @property
     def process_id(self) -> int:
