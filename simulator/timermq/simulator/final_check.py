@@ -51,7 +51,7 @@ def is_drained(broker: Broker) -> bool:
 def faults_in(
     broker: Broker, kept: Collection[str], is_expected: Callable[[int, str], bool]
 ) -> Iterator[str]:
-    """What is wrong with a store in which nothing should wait any more.
+    """The faults of a store in which nothing should wait any more.
 
     Args:
         broker: Serves it.

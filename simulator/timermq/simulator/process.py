@@ -94,7 +94,7 @@ class Surroundings:
     removed: RemovedSegments
     """Takes what cleaning takes away."""
     damage: DamageAtRest
-    """What the disk has done to the files."""
+    """The damage that the disk has done to the files."""
 
 
 class Process:

@@ -1,4 +1,4 @@
-"""What clients of a simulation do, as data: steps with their times, and the messages in them."""
+"""The steps of a simulation's clients, as data: with their times, and the messages in them."""
 
 from __future__ import annotations
 

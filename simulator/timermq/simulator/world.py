@@ -58,14 +58,14 @@ RESTART_SECONDS_MAX = 64.0
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What became of a simulation."""
+    """The result of a simulation."""
 
     scenario: Scenario
     judged: Mapping[Rule, int]
     """How many messages, arrivals or queues each rule was held against."""
     events: tuple[Event, ...]
     faults: tuple[str, ...]
-    """What happened that must not; empty: all promises were kept."""
+    """The broken promises; empty: all were kept."""
     crashes: int
     requests: int
     """How many requests the clients have sent."""
@@ -93,9 +93,9 @@ class World:
 
     def __init__(self, scenario: Scenario) -> None:
         self.faults: list[str] = []
-        """What has happened that must not."""
+        """The broken promises so far."""
         self.counts = Counter(dict.fromkeys(ROWS, 0))
-        """What has happened, and how often."""
+        """The events by name, and their counts."""
         self._scenario = scenario
         self._clock = StagedClock()
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
@@ -120,7 +120,7 @@ class World:
         """What the disk does to the files between processes."""
         self._is_damaging = scenario.is_damaged
         self._quarantined: list[Entry] = []
-        """What is in quarantine in the end."""
+        """The messages in quarantine in the end."""
         self._around = Surroundings(
             scenario=scenario,
             clock=self._clock,

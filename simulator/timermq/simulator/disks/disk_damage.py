@@ -28,7 +28,7 @@ Image = Mapping[str, bytes]
 
 
 class DamageKind(enum.Enum):
-    """What a disk may do to a file."""
+    """The kinds of damage to a file."""
 
     FLIP = "flip"
     ZERO = "zero"

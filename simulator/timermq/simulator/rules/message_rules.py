@@ -191,7 +191,7 @@ def _queue(attempt: Attempt) -> int | None:
 
 
 def _offset(attempt: Attempt) -> int | None:
-    """Where a message without a moment must be; None: it is not known."""
+    """The queue offset of a message without a moment; None: it is not known."""
     if attempt.ack is None or attempt.send.is_delayed or attempt.ack.deliver_ms is not None:
         return None
     return attempt.ack.offset

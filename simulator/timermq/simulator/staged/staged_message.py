@@ -52,12 +52,12 @@ def transaction_properties_of(item: Item, group: str, now_ms: int) -> bytes:
 
 
 def name_in(unique_id: str, keys: str) -> str:
-    """What the simulation calls a message; a row of a bulk job is called by its key."""
+    """The name of a message in the simulation; a row of a bulk job is called by its key."""
     return keys if keys[:1] == "M" else unique_id
 
 
 def name_of(properties: Mapping[str, str]) -> str:
-    """What the simulation calls a message, by its properties."""
+    """The name of a message in the simulation, by its properties."""
     return name_in(properties.get("UNIQ_KEY", ""), properties.get("KEYS", ""))
 
 
@@ -82,7 +82,7 @@ def body_of(item: Item) -> bytes:
 
 
 def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Deliver:
-    """What a history says of a message that a consumer has received."""
+    """The line of a history about a message that a consumer has received."""
     deliver_ms = message.properties.get("TIMER_DELIVER_MS")
     return Deliver(
         at_ms=now_ms,

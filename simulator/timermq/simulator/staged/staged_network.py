@@ -25,7 +25,7 @@ PORT_FIRST = 40_000
 
 
 class StagedListener(trio.abc.Listener[StagedStream]):
-    """Where a broker of the simulation accepts connections.
+    """The listener of a broker of the simulation.
 
     Attributes:
         sockets: Those that it accepts.

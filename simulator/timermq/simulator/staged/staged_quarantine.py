@@ -1,4 +1,4 @@
-"""What a simulated client does about records that no timer can be made of.
+"""The requests of a simulated client about records that make no timer.
 
 A broken broker has written them: they come behind the back of admission. They wait in quarantine
 until an operator has them retried on a topic that is one, or lets them go. What is decided about

@@ -22,7 +22,7 @@ from .staged_stream import StagedStream
 
 NUMBER_FIRST = 10
 READABLE = 1
-"""What the kernel calls EPOLLIN."""
+"""The kernel's value of EPOLLIN."""
 SHORT_MAX = 300
 """Bytes of a read or write that is cut short."""
 BREAKS_AT_REST = 20
