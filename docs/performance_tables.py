@@ -135,7 +135,7 @@ def peers() -> list[str]:
 
 
 def pending() -> list[str]:
-    """What stands beside the picture of the cost of a message."""
+    """The table beside the picture of the cost of a message."""
     result = kept("pending_cost")
     lines = [
         _of(result),
@@ -162,7 +162,7 @@ def _measured(value: float | None) -> str:
 
 
 def promises() -> list[str]:
-    """What each promise adds to the way of a message."""
+    """The cost of each promise in the way of a message."""
     result = kept("promises")
     whole = result["costs"][0]
     lines = [
@@ -187,7 +187,7 @@ def promises() -> list[str]:
 
 
 def crowds() -> list[str]:
-    """What crowds, access control and a watcher cost."""
+    """The costs of crowds, access control and a watcher."""
     crowds, access, watch = kept("crowds"), kept("access"), kept("watch")
     lines = _bounded(crowds)
     for what, key in (("small sends", ""), ("pulls of 32 messages", "pull_")):
@@ -202,12 +202,12 @@ def crowds() -> list[str]:
 
 
 def overload() -> list[str]:
-    """What peers that behave badly, and a crowded slot, cost."""
+    """The costs of peers that behave badly, and of a crowded slot."""
     return _bounded(kept("overload"))
 
 
 def attack_cost() -> list[str]:
-    """What a client notices of attacks on the broker, a row for each."""
+    """The effect of attacks on a client, a row for each."""
     result = kept("attack_cost")
     rows: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
@@ -258,7 +258,7 @@ SPARK_JOBS: Mapping[str, str] = {
 
 
 def spark() -> list[str]:
-    """What jobs cost, and how fast Spark schedules."""
+    """The costs of jobs, and the rate at which Spark schedules."""
     result, schedule = kept("spark"), kept("spark_schedule")
     rows = result["questions"][0]["rows"]
     lines = [
@@ -299,7 +299,7 @@ def spark() -> list[str]:
 
 
 def _linearity(result: Mapping[str, Any]) -> str:
-    """What a unit costs among few and among many."""
+    """The cost of a unit among few and among many."""
     costs = [
         f"{one['normal_cpu_us']} µs among {one['units']:,} "
         f"({one['seconds']} s, {one['cpu_us']} µs as seen)"
@@ -344,7 +344,7 @@ def _filled(rows: str, marks: re.Match[str]) -> str:
 
 
 def _of(result: Mapping[str, Any]) -> str:
-    """What a result was measured on."""
+    """The machine of a result."""
     machine = result["machine"]
     scale = result.get("scale", 1)
     libraries = ", ".join(f"{name} {text}" for name, text in machine["libraries"].items())
