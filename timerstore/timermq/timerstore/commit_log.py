@@ -73,7 +73,7 @@ class CommitLog:
             disk, directory, segment_size, reserve=True, read_only=read_only, sealed=sealed
         )
         self.old = OldBytes(self._files)
-        """What was there when the log was opened, once its seals are trusted."""
+        """The bytes from before the log was opened, once its seals are trusted."""
         self.places = RecordPlaces(sealed_size=self._sealed_size)
         """The starts of records behind damage; with queues it knows more (``ask_queues``)."""
 

@@ -77,7 +77,7 @@ class ConsumeQueue:
         self.written_end = 0
         """Behind the last unit that ``recover`` found behind the end; 0 when there is none."""
         self.last = LastUnits()
-        """What ``lose`` found in the newest file."""
+        """The units that ``lose`` found in the newest file."""
         self.lost_from_py: int | None = None
         """Position of the first record of such units, -1 when that cannot be said."""
         self._disk = disk

@@ -85,7 +85,7 @@ def fastjson(value: object, *, pretty: bool = True) -> str:
 
 
 def fastjson_pieces(table: Mapping[str, object]) -> Iterator[str]:
-    """What ``fastjson`` prints of a table, in pieces: those of its maps are an entry each."""
+    """The text of a table as ``fastjson`` prints it, in pieces: those of maps are an entry each."""
     return _map_pieces(table, 0, 1)
 
 

@@ -62,7 +62,7 @@ def keys_in(properties: bytes) -> list[bytes]:
 
 
 def index_text(topic: bytes, key: bytes) -> bytes:
-    """What is hashed for a key; broken UTF-8 as Java reads it."""
+    """The bytes hashed for a key; broken UTF-8 as Java reads it."""
     return _as_java_reads(b"%b#%b" % (topic, key))
 
 
@@ -76,7 +76,7 @@ def _head_hash(topic: str) -> int:
 
 
 class _TopicHeads(dict[str, bytes]):
-    """What stands before the keys of a topic."""
+    """The prefix of the keys of a topic."""
 
     def __missing__(self, topic: str) -> bytes:
         head = self[topic] = topic.encode() + b"#"
@@ -209,7 +209,7 @@ class KeyColumns:
     """Keys before these that are hashed already."""
 
     def hashed(self) -> KeyHashes:
-        """What the index takes of all that was added."""
+        """The hashes of all added keys, for the index."""
         self._hash()
         parts = self._before
         return KeyHashes(

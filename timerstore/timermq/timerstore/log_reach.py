@@ -31,7 +31,7 @@ class LogReach:
     sealed_to: int = -1
     """Up to where the log is sealed."""
     known_to: int = -1
-    """What stands before it was there for certain."""
+    """Records before it were there for certain."""
     compared_to: int = -1
     """Before it, what is unlike its seal is damaged."""
     was_killed: bool = False

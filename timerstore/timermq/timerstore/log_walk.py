@@ -49,7 +49,7 @@ class LogWalk:
     reasons: dict[int, str] = attrs.field(init=False, factory=dict[int, str])
     """The fault of each that is repaired."""
     holes: list[Hole] = attrs.field(init=False, factory=list[Hole])
-    """What was no record, or is not as it was written, before the end of what is known."""
+    """The parts that were no record, or are not as written, before the known end."""
 
     def __attrs_post_init__(self) -> None:
         self.scan = self._scan(self.first)
@@ -119,7 +119,7 @@ class LogWalk:
         return repaired if is_allowed else None
 
     def _hole(self) -> Hole | None:
-        """What is damaged where the walk has ended; None where the log may end there."""
+        """The damage at the end of the walk; None where the log may end there."""
         log, at = self.store.log, self.scan.end
         segment = log.segment_at(at)
         known_to = self.reach.known_to
@@ -139,7 +139,7 @@ class LogWalk:
 
     @property
     def shown_to(self) -> int:
-        """Where the last record ended that a killed process had brought to its queue; -1: none.
+        """End of the last record that a killed process had brought to its queue; -1: none.
 
         Without a seal that is all that tells records from the remains of a write that failed.
         """

@@ -89,7 +89,7 @@ class OsFile:
             raise _named(error, f"reading {size} bytes at {offset}", self.path) from error
 
     def next_data(self, offset: int) -> int:
-        """Where the next block is; the position of the descriptor, which this moves, is not used.
+        """Offset of the next block; the position of the descriptor, which this moves, is not used.
 
         Source: Linux ``lseek(2)``, SEEK_DATA.
         """
@@ -369,7 +369,7 @@ class OsDisk:
 
 
 def _mode(path: str) -> int | None:
-    """What is at a place; None for nothing.
+    """The mode of the file at a path; None for nothing.
 
     ``os.path.exists`` calls missing whatever it is not let in to.
     """
@@ -380,7 +380,7 @@ def _mode(path: str) -> int | None:
 
 
 def _named(error: OSError, doing: str, path: str) -> OSError:
-    """What the system says of a descriptor names no file: the same error with place and deed."""
+    """An error of a descriptor names no file: the same error with place and deed."""
     return OSError(error.errno, f"{error.strerror} ({doing})", path)
 
 

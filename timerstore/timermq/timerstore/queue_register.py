@@ -75,7 +75,7 @@ class QueueRegister:
 
     @property
     def log_end(self) -> int:
-        """Where the durable log ended when the list was written, 0 without a list."""
+        """End of the durable log when the list was written, 0 without a list."""
         return self._content.logEnd
 
     @property

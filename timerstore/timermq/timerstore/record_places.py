@@ -57,7 +57,7 @@ _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 
 @attrs.frozen
 class LogPart:
-    """What may be read of a segment; places in it are counted from the start of the view."""
+    """The readable part of a segment; places in it are counted from the start of the view."""
 
     view: mmap.mmap | bytes
     limit: int
@@ -129,7 +129,7 @@ class RecordPlaces:
         self._sizes = {at: size for at, size in self._sizes.items() if at < end}
 
     def behind(self, part: LogPart, at: int) -> int | None:
-        """Where reading goes on behind a damaged record: at a good one, or at the blank.
+        """The next place to read behind a damaged record: a good one, or the blank.
 
         Args:
             part: The rest of the segment.
@@ -275,7 +275,7 @@ class _Shown:
 
     @cached_property
     def _end(self) -> int:
-        """Where the newest record ends that any queue shows: all before it are in theirs."""
+        """End of the newest record that any queue shows: all before it are in theirs."""
         return max(queue.max_physic_offset for queue in self._queues.values())
 
     def _read(self, low: int) -> None:
@@ -299,7 +299,7 @@ def _places(queue: ConsumeQueue, first: int, end: int) -> Iterator[tuple[int, in
 
 
 def _looking_good(part: LogPart, first: int, shown: _Shown) -> Iterator[int]:
-    """Where from a place on something stands that looks like a record, and may be one."""
+    """The next place, from a place on, that looks like a record, and may be one."""
     at = first
     while (found := part.view.find(_MAGIC_START, at + MAGIC_AT, part.limit)) >= 0:
         at = found - MAGIC_AT
@@ -311,7 +311,7 @@ def _looking_good(part: LogPart, first: int, shown: _Shown) -> Iterator[int]:
 
 
 def _place_stated(part: LogPart, at: int) -> _Place | None:
-    """What a record whose lengths add up states; None where none stands."""
+    """The place that a record whose lengths add up states; None where none stands."""
     size = part.stated_size(at)
     if not size:
         return None
@@ -325,7 +325,7 @@ def _place_stated(part: LogPart, at: int) -> _Place | None:
 
 
 def _blank_from(part: LogPart, first: int) -> int | None:
-    """Where from a place on the blank of the segment stands."""
+    """The place of the segment's blank, from a place on."""
     at = first
     while part.is_whole and (found := part.view.find(_BLANK_MARK, at + MAGIC_AT)) >= 0:
         at = found - MAGIC_AT

@@ -36,7 +36,7 @@ class Scrubbed:
     size: int = 0
     """Bytes that were read."""
     work: int = 0
-    """What else it cost the processor, as bytes that might have been read in that time."""
+    """Further cost for the processor, as bytes that might have been read in that time."""
     damaged: int = 0
     """Things that were not as they were written: sectors, units, tables."""
     repaired: int = 0

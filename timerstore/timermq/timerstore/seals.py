@@ -79,14 +79,14 @@ class Seals(SealReader):
         self._page = SealPage.empty(0)
         """The page that is not full yet."""
         self._tail = b""
-        """What the sector that is not full yet has."""
+        """The content of the sector that is not full yet."""
         self._damage = 0
         """By how much the seal of the sector that is not full yet is another than that of what
         stands there: it was damaged before it was full."""
         self._end = -1
         """Position of the next append."""
         self._begun_at = 0
-        """Where the stretch begins in which ``begin`` went on; 0 when nothing is sealed."""
+        """Start of the stretch in which ``begin`` went on; 0 when nothing is sealed."""
         self._unsynced: list[File] = []
         self._has_new_name = False
         """Pages were made whose name is not durable."""

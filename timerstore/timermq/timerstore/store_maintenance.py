@@ -99,7 +99,7 @@ class StoreMaintenance:
         """End of the log that the checkpoint on the disk speaks of."""
         self._appended = trio.lowlevel.ParkingLot()
         self._gathering = trio.lowlevel.ParkingLot()
-        """Where follow_index waits for more records."""
+        """The parking lot in which follow_index waits for more records."""
         self.files_lock = trio.Lock()
         """Held while files of queues and index are synced or removed: never both at once."""
 

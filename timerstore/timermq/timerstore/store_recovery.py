@@ -103,7 +103,7 @@ class RecoveryReport:
     """Records brought to queues."""
     last_store_ms: int
     notes: tuple[str, ...]
-    """What an operator may want to know, one sentence each; they stand in the log lines."""
+    """Notes for the operator, one sentence each; they stand in the log lines."""
 
 
 def plan_recovery(store: StoreFiles) -> RecoveryPlan:
@@ -256,7 +256,7 @@ def _newest_store_ms(store: StoreFiles, newest: int | None) -> int:
 
 
 def _scan_start(store: StoreFiles) -> tuple[int, int]:
-    """Where to begin walking, and from where on records may be missing in queues."""
+    """Start of the walk, and the position from which records may be missing in queues."""
     log = store.log
     if store.last_exit_ok:
         newest = _newest_unit(store.queues)
