@@ -30,7 +30,7 @@ from .undeliverable import Reason
 _KEPT = HEAD.cut(
     "body_crc", "flag", "sys_flag", "born_ms", "born_host", "reconsume_times", "body_length"
 )
-"""What a delivered record keeps of the head of the waiting one, and how long the body is."""
+"""The part of the waiting record's head that a delivered one keeps, and the body's length."""
 _TOPIC_PART = len(TIMER_TOPIC).to_bytes() + TIMER_TOPIC.encode()
 _PROPERTIES_AT = len(_TOPIC_PART) + 2
 """From the end of the body of a record of the timer topic."""

@@ -82,7 +82,7 @@ class TimerFacts(msgspec.Struct, frozen=True, gc=False):
     is_delete: bool
     """The record cancels another one."""
     own_end: int = 0
-    """Where ``REAL_TOPIC`` begins in a record of ours that was never rolled; 0 for all others."""
+    """Offset of ``REAL_TOPIC`` in a record of ours that was never rolled; 0 for all others."""
 
 
 def timer_tail(

@@ -59,7 +59,7 @@ log = structlog.get_logger("timermq.pipeline.recovery.timer_recovery")
 
 
 class CheckpointState(enum.Enum):
-    """Whose checkpoint ``config/timercheck`` is: ours, Java's, or none."""
+    """The owner of the checkpoint ``config/timercheck``: timermq, Java, or none."""
 
     OURS = "ours"
     JAVA = "java"

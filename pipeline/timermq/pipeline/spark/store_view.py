@@ -47,7 +47,7 @@ class LogView:
 
     @property
     def start(self) -> int:
-        """Where the oldest segment begins; the end of an empty log."""
+        """Start of the oldest segment; the end of an empty log."""
         return min(self.starts[0], self.end) if self.starts else self.end
 
     def path(self, start: int) -> str:

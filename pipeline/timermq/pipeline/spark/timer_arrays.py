@@ -225,7 +225,7 @@ def _read_one(made: TimerArrays, chunk: RecordChunk, row: int, precision_ms: int
 
 
 def deleted_names(chunk: RecordChunk) -> Values:
-    """What deletes name, null for others: as ``deleted_name``."""
+    """The names in deletes, null for others: as ``deleted_name``."""
     orders = chunk.found.value(DELETE_ORDER_NAME)
     topics = chunk.found.value(REAL_TOPIC_NAME).fill_null(b"")
     return first_of(

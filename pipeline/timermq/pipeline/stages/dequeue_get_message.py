@@ -241,7 +241,7 @@ def _is_readable(record: bytes) -> bool:
 
 
 def _unreadable(request: np.void, record: bytes | None) -> Undeliverable:
-    """What is wrong with a record that is not of its size."""
+    """The fault of a record that is not of its size."""
     offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
     try:
         check_size(record, offset_py, size_py)

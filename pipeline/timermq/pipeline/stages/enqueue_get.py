@@ -160,7 +160,7 @@ class EnqueueGet:
     def _facts(
         self, record: bytes | None, offset: int, size: int, undeliverable: list[Undeliverable]
     ) -> TimerFacts | None:
-        """What a record asks for; None when no timer can be made of it."""
+        """The request of a record; None when no timer can be made of it."""
         try:
             facts = decode_present(record, offset, size, self.options.timer_precision_ms)
             if self.state.already_done.doubts and not facts.is_delete:
@@ -179,7 +179,7 @@ class EnqueueGet:
         return facts
 
     def _facts_of_delete(self, offset: int, size: int) -> TimerFacts | None:
-        """What a delete asked for whose record is damaged; None if it is none, or not certain."""
+        """The request of a delete whose record is damaged; None if it is none, or not certain."""
         precision_ms = self.options.timer_precision_ms
         kin = RecordKin(self.store, precision_ms, offset, size)
         again = kin.delete_again(offset) if kin.is_delete() else None

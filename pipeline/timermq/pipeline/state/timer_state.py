@@ -19,7 +19,7 @@ from .fresh_cancels import FreshCancels
 from .signal import Signal
 
 URGENT_MS = 100
-"""What is due sooner is linked without delay."""
+"""Messages due sooner are linked without delay."""
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -58,7 +58,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What is archived; another job on the same directory is refused."""
+    """The settings of the archive; another job on the same directory is refused."""
 
     what: str
     internal: bool

@@ -41,7 +41,7 @@ def text(x: float, y: float, words: str, how: str = "") -> str:
 
 
 def hint(words: str) -> str:
-    """What a browser shows when somebody points at the element around it."""
+    """The text that a browser shows when the pointer is on the element around it."""
     return f"<title>{html.escape(words)}</title>"
 
 

@@ -41,7 +41,7 @@ class TakenRow:
 
 
 def taken_rows(entries: RecordChunk) -> list[TakenRow]:
-    """What some entries of the timer topic, in their order, tell of what is cancelled."""
+    """The cancels in some entries of the timer topic, in their order."""
     found: list[TakenRow] = []
     if len(entries) and (target_py := _moved_from(entries, 0)) is not None:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))

@@ -46,7 +46,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     segment_size: int
     """Of the commit log."""
     log_end: int
-    """Where the commit log ends: what stands before it counts as read."""
+    """End of the commit log: records before it count as read."""
     queue_first: int
     """The first entry of the timer topic that is there."""
     queue_end: int

@@ -219,7 +219,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def _reason(error: OSError) -> str:
-    """What the system said, in words."""
+    """The error of the system, in words."""
     if isinstance(error, TimeoutError):
         return "nothing in time"
     if error.errno is not None and error.errno > 0:

@@ -136,7 +136,7 @@ class PublishedFiles:
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def summary(self) -> RunList | None:
-        """What is published; None for nothing."""
+        """The published files; None for none."""
         return read_list(self.published)
 
 

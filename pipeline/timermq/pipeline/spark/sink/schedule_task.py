@@ -173,7 +173,7 @@ class ScheduleTask:
             return  # the broker lets it go when the job is handed over, or forgotten
 
     def _decided(self, narrow: Iterator[pa.RecordBatch]) -> StagedRows:
-        """What is said of rows of a job that was handed over before."""
+        """The refusal of rows of a job that was committed before."""
         for _ in narrow:  # to the last: Spark wants all of them read, and so does the sum
             pass
         return StagedRows(is_decided=True, owner=self._owner, content=self._sum.value)

@@ -136,7 +136,7 @@ _READ: Mapping[str, Callable[[str, str], object]] = {
     "window_ms": _milliseconds,
     "patience_ms": _milliseconds,
 }
-"""What is more than a text."""
+"""The options that are more than a text."""
 
 
 def _wrong(name: str, expected: str, found: str) -> SparkJobError:

@@ -100,7 +100,7 @@ class TableSource(DataSource):
 
     @property
     def read_options(self) -> ReadOptions:
-        """What is asked for.
+        """The options of the read.
 
         Raises:
             SparkJobError: An option is unknown, missing, or no value of its kind.
@@ -113,7 +113,7 @@ class TableSource(DataSource):
         return self.reader_type.table.ddl(self.read_options.columns)
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
-        """What reads the columns of a schema."""
+        """The reader of the columns of a schema."""
         return self.reader_type(self.read_options, wanted(self.reader_type.table, schema))
 
 

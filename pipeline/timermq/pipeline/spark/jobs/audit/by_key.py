@@ -145,7 +145,7 @@ def _is_unexplained(limits: Limits) -> str:
 
 
 def counts(limits: Limits) -> dict[str, str]:
-    """What names explain, as aggregates over the rows."""
+    """The counts that names explain, as aggregates over the rows."""
     return {
         "by_delete": f"count_if({_is_open(limits)} AND delete_ms IS NOT NULL)",
         "foreign": f"count_if({_is_open(limits)} AND delete_ms IS NULL AND open_number <= foreign)",

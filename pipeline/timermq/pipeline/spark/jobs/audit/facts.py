@@ -101,7 +101,7 @@ class Limits:
     log_start: int
     """Records before it are cleaned."""
     log_end: int
-    """What stands behind it is not to be believed yet."""
+    """Records behind it are not to be believed yet."""
     read_ms: int
     """Slots before it have reached their topics."""
     queue_offset: int

@@ -218,7 +218,7 @@ class _Audit:
         return by_position(facts, self.limits, parts)
 
     def _first_pass(self) -> tuple[DataFrame, dict[str, int]]:
-        """What the rules need, and all counts, in one reading of both logs."""
+        """The positions for the rules, and all counts, in one reading of both logs."""
         seen = [Observation(name) for name in ("log", "units", "positions")]
         columns = [name for name in LOG_COLUMNS if self.bodies or not name.startswith("body")]
         unsound = IS_UNSOUND if self.bodies else "false"
@@ -257,7 +257,7 @@ class _Audit:
         )
 
     def _by_names(self, counts: dict[str, int], taken_back: DataFrame) -> DataFrame:
-        """What only names tell; counts what they explain."""
+        """The facts that only names tell; counts the records that they explain."""
         positions = self._positions(
             self.tables.log([name for name in LOG_COLUMNS if not name.startswith("body")]),
             self.tables.units(UNIT_COLUMNS),

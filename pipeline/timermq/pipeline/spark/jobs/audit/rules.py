@@ -217,7 +217,7 @@ OF_COPIES = (
 
 
 def counts(limits: Limits) -> dict[str, str]:
-    """What became of the waiting records, as aggregates over the rows."""
+    """The counts of the waiting records by outcome, as aggregates over the rows."""
     is_left_out = f"left_out > 0 AND {ENDS} = left_out"
     return {
         "timers": f"count_if({IS_TIMER})",
