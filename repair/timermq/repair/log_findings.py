@@ -58,7 +58,7 @@ def lost_end_finding(row: SegmentRow, hole: Hole, reach: LogReach) -> Finding:
 def tail_findings(
     row: SegmentRow, survey: LogSurvey, *, stated_end: int, last_exit_ok: bool
 ) -> Findings:
-    """What stands behind the last good record.
+    """The findings behind the last good record.
 
     Args:
         row: The segments.
@@ -202,7 +202,7 @@ def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: 
 
 
 def unit_text(unit: RawUnit | None) -> str:
-    """What a unit says, in words; ``NO_UNIT`` for None."""
+    """The text of a unit, in words; ``NO_UNIT`` for None."""
     if unit is None:
         return NO_UNIT
     return f"a unit of position {unit[0]}, size {unit[1]}, tags code {unit[2]}"

@@ -27,7 +27,7 @@ from .renewed_seals import RenewedSeals
 _CLEAR_SIZE = 1 << 20
 
 STEPS = (Step.RESTORE_LENGTH, Step.REPAIR_RECORD, Step.FILL_HOLE, Step.MARK_LOST, Step.CUT_TAIL)
-"""What is done here."""
+"""The steps that are done here."""
 
 
 class LogRepair:

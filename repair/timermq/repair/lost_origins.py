@@ -49,7 +49,7 @@ class _Message:
 
 
 def with_origins(fills: Sequence[Fill], log: LogCheck) -> list[Fill]:
-    """What fills holes, with the origins that lost rolls and moved messages had.
+    """The records that fill holes, with the origins that lost rolls and moved messages had.
 
     Args:
         fills: As planned.

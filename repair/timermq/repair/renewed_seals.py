@@ -29,7 +29,7 @@ class RenewedSeals:
     """Position of the segment."""
     segment: File
     writes: Sequence[Fill]
-    """What is written into it."""
+    """The bytes written into it."""
     holes: Sequence[Hole]
     """The holes that are filled."""
 

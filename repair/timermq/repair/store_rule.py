@@ -37,7 +37,7 @@ class Severity(enum.Enum):
     DERIVED = "derived"
     """Damaged, and made again from other files: nothing is lost."""
     LOST = "lost"
-    """What stood there cannot be made again, or a promise was broken before."""
+    """The content cannot be made again, or a promise was broken before."""
 
 
 @attrs.frozen

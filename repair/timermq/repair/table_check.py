@@ -225,7 +225,7 @@ def table_problem(disk: Disk, path: str) -> StoreFormatError | None:
 
 
 def read_table(disk: Disk, path: str) -> object:
-    """What one file of a table holds, whatever its backup does.
+    """The content of one file of a table, whatever its backup does.
 
     Raises:
         StoreFormatError: It cannot be read.

@@ -219,7 +219,7 @@ class TimerJoin:
             )
 
     def _find_unknown(self) -> Findings:
-        """What cannot be judged, and must not be enqueued again: it may have been cancelled."""
+        """Find timers that cannot be judged: not to be enqueued again, they may be cancelled."""
         if self._unknown:
             finding = self._record(
                 self._unknown[0],
