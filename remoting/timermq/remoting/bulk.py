@@ -135,7 +135,7 @@ class BulkLimits(_BulkBody):
     """Of the text ``name 0x01 value 0x02`` of all properties, with those of the broker: see
     ``own_properties_size``."""
     own_properties_size: int
-    """What the broker adds to them."""
+    """The properties that the broker adds to them."""
     block_size_max: int
     block_rows_max: int
     part_size_max: int

@@ -269,7 +269,7 @@ class FrameConnection:
         return run, starts[count]
 
     def _frame_starts(self, data: bytes, at: int, word: int) -> tuple[list[int], int]:
-        """Where frames with this word begin, from ``at`` on, and where the last of them ends."""
+        """The starts of frames with this word, from ``at`` on, and the end of the last."""
         starts = [at]
         end, unpack, front, frame_max = (
             len(data),

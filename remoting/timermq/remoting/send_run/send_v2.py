@@ -141,7 +141,7 @@ class SendAnswerTemplate:
             f'}},"flag":{FLAG_RESPONSE},"language":"JAVA","opaque":',
             f",{tail}",
         )
-        """What stands around message id, queue, queue offset, key, recall handle and opaque."""
+        """The text around message id, queue, queue offset, key, recall handle and opaque."""
         self._template = "%s".join(part.replace("%", "%%") for part in self.parts)
 
     def frame(
