@@ -8,7 +8,7 @@ from .history import Deliver, End, HistoryWriter, Start
 from .message import ReceivedMessage
 
 LATE_MS_MAX = 5_000
-"""What was due that long before a consumer ended, and has not come, counts as lost."""
+"""A message due that long before a consumer ended counts as lost if it has not come."""
 
 
 @attrs.frozen(eq=False)

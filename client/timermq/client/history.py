@@ -191,7 +191,7 @@ class Skip(_Event, tag="skip", frozen=True, kw_only=True):
     topic: str
     queue: int
     offset: int
-    """Where it went on."""
+    """The queue offset at which it went on."""
     broker: str = ""
 
 
