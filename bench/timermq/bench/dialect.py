@@ -79,7 +79,7 @@ def connect(address: tuple[str, int]) -> socket.socket:
 
 
 def receive(link: socket.socket) -> bytes:
-    """What has come.
+    """The messages that have come.
 
     Raises:
         RuntimeError: The connection ended.
