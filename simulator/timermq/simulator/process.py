@@ -79,13 +79,13 @@ class AwaitCounter(trio.abc.Instrument):
 
 @attrs.frozen(kw_only=True)
 class Surroundings:
-    """What one process leaves to the next, and who is told."""
+    """The things that one process leaves to the next, and its observers."""
 
     scenario: Scenario
     clock: StagedClock
     disk: MemoryDisk
     disk_faults: FaultRules | None
-    """What of the disk fails; None: nothing does."""
+    """The rules of the disk's faults; None: it has none."""
     network: StagedNetwork
     tell: Callable[[Event], None]
     """Takes events for the history."""

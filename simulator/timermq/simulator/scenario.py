@@ -74,7 +74,7 @@ class EndKind(enum.Enum):
 
 
 class Trigger(enum.Enum):
-    """What the end waits for, once its time has come."""
+    """The condition that the end waits for, once its time has come."""
 
     TIME = "time"
     AWAIT = "await"

@@ -72,7 +72,7 @@ class SeenMessages:
                 self._places.clear()
 
     def places(self, topic: str, message_id: str) -> set[Place]:
-        """Where a message must be found."""
+        """The places at which a message must be found."""
         return set(self._places.get((topic, message_id), ()))
 
     def faults_of(

@@ -71,7 +71,7 @@ class Outcome:
     """How many requests the clients have sent."""
     virtual_ms: int
     counts: Mapping[str, int]
-    """What happened how often, so that it shows what the plan has reached."""
+    """The counts of events, which show the parts that the plan has reached."""
 
     @property
     def operations(self) -> int:
@@ -117,7 +117,7 @@ class World:
             seen=self._seen,
             counts=self.counts,
         )
-        """What the disk does to the files between processes."""
+        """The damage that the disk does to the files between processes."""
         self._is_damaging = scenario.is_damaged
         self._quarantined: list[Entry] = []
         """The messages in quarantine in the end."""
@@ -248,7 +248,7 @@ class World:
                 await self._live_again(None)
 
     def _rest(self, life: Life) -> None:
-        """What happens to the files behind a process, before the next one."""
+        """The events for the files behind a process, before the next one."""
         if life.rest is None:
             if self._is_damaging:
                 self.damage.remember()

@@ -209,7 +209,7 @@ class _FailingSync:
     path: str
     error: int
     held: MemorySync | None
-    """What it covers, on a disk that can lose it."""
+    """The writes that it covers, on a disk that can lose them."""
 
     def end(self) -> NoReturn:
         """Lose what it covers, and say so this once."""

@@ -44,7 +44,7 @@ REFUSED_MAX = 1_000
 
 @attrs.define(eq=False)
 class BulkLedger:
-    """What drivers were told of the jobs of one simulation."""
+    """The answers to drivers about the jobs of one simulation."""
 
     tell: Callable[[Event], None]
     complain: Callable[[str], None]

@@ -99,7 +99,7 @@ def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Del
 
 
 def damage_of(message: StoredMessage) -> str | None:
-    """What of a message that has arrived is not as it was sent; None: nothing."""
+    """The change of a message between its send and its arrival; None: there is none."""
     name = name_of(message.properties)
     if not name[1:].isdecimal() or name != unique_key(int(name[1:])):
         return f"a message named {name!r}"

@@ -122,7 +122,7 @@ class StagedSockets:
         return [(number, READABLE) for number in found[:count_max]]
 
     def read(self, number: int, size_max: int, /) -> bytes:
-        """What has arrived, or some of it."""
+        """The arrived bytes, or some of them."""
         stream = self._open(number)
         if self._meets(self.plan.rough):
             self._counts["sockets: short read"] += 1
