@@ -358,7 +358,7 @@ def _of(result: Mapping[str, Any]) -> str:
 
 
 def _seen(answer: Mapping[str, Any]) -> str:
-    """What the clock on the wall said, and the calibration of that moment."""
+    """The figure by the wall clock, and the calibration of that moment."""
     texts: list[str] = []
     if "per_second" in answer:
         texts.append(f"{answer['per_second']:,}/s")
@@ -389,7 +389,7 @@ def _repeats(answer: Mapping[str, Any]) -> str:
 
 
 def _cross(passes: bool) -> str:
-    """What stands behind a figure that misses its bound."""
+    """The mark behind a figure that misses its bound."""
     return "" if passes else " ✗"
 
 
