@@ -102,7 +102,7 @@ class TimerCheckpoint:
         """Read the checkpoint; a missing file is created empty, which reads as all zero.
 
         Args:
-            disk: Where the file is.
+            disk: The disk of the file.
             path: Of the file; its directory exists.
             read_only: Nothing is created.
 

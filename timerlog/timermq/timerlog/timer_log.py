@@ -82,7 +82,7 @@ class TimerLog:
         """Open the segments in ``directory``; ``recover`` must follow.
 
         Args:
-            disk: Where they are.
+            disk: Their disk.
             directory: Made with the first segment.
             segment_size: Bytes, at least ``SEGMENT_SIZE_MIN``; that of the files that are there.
             read_only: Nothing is written, made or removed.
