@@ -50,7 +50,7 @@ class CommitLog:
     """The records of a store.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: ``<root>/commitlog``.
         segment_size: Bytes of one segment.
         read_only: Nothing is written; the end found by recovery is kept in memory.

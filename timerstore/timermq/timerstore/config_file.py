@@ -119,7 +119,7 @@ async def save_json(
     """Replace a configuration file, keeping the old one as ``.bak``. One at a time for a path.
 
     Args:
-        disk: Where the file is.
+        disk: The disk of the file.
         path: Its path.
         text: What it says from now on.
         at_change: Called as soon as the file, or its ``.bak``, is another one.

@@ -102,7 +102,7 @@ def load_sealed(disk: Disk, path: str, *, read_only: bool) -> object | None:
     """``load_json``, seals compared: what has changed by itself is not believed.
 
     Args:
-        disk: Where the file is.
+        disk: The disk of the file.
         path: Its path.
         read_only: A bit that has flipped is turned back in memory alone.
 

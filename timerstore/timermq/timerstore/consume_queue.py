@@ -47,7 +47,7 @@ class ConsumeQueue:
     """The units of one topic and queue.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: ``<root>/consumequeue/<topic>/<queueId>``.
         topic: Topic.
         queue_id: Queue.

@@ -283,7 +283,7 @@ class KeyColumns:
 
         Args:
             data: Bytes of the log from a record on.
-            phy_offset: Where the block stands.
+            phy_offset: Position of the block.
             count_max: Most records.
 
         Returns:

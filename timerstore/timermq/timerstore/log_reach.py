@@ -52,9 +52,9 @@ class LogReach:
         """The known facts about a store's commit log.
 
         Args:
-            disk: Where the store is.
+            disk: The disk of the store.
             root: Its directory.
-            segment_starts: Where its segments begin, ascending.
+            segment_starts: Starts of its segments, ascending.
             segment_size: Bytes of each of them.
             first: Position of a record; seals of stretches before it are not read.
             is_ours: This program wrote the checkpoint last. If another one did, nothing that ours

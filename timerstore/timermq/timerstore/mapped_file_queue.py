@@ -36,7 +36,7 @@ class MappedFileQueue:
     """A log in segments.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: Their directory; created with the first segment.
         segment_size: Bytes of one segment.
         reserve: Reserve the blocks of a new segment and map it (logs: no surprises while writing

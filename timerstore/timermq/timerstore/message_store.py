@@ -129,7 +129,7 @@ class MessageStore:
         """Open a store, recovering whatever the last process left; an empty directory is a new one.
 
         Args:
-            disk: Where it is.
+            disk: Its disk.
             root: Its directory.
             options: Settings; segment sizes must be those of the files.
             now_ms: Wall clock.

@@ -49,7 +49,7 @@ class QueueRegister:
     """The list, as last written.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Root of the store.
     """
 

@@ -29,7 +29,7 @@ def remove_seals(disk: Disk, directory: str) -> None:
     """Forget the seals of a log that another program has written (blocking).
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         directory: Of the segments.
 
     Raises:
@@ -47,7 +47,7 @@ class SealReader:
     """The seals of one log.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: Of the segments.
     """
 
@@ -59,7 +59,7 @@ class SealReader:
         """Up to where a segment is sealed; None when no page from ``first`` on says so.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             first: Position in the log, in this segment: pages of stretches before it are left out.
         """
         number = (first - segment_start) // STRETCH_SIZE
@@ -78,7 +78,7 @@ class SealReader:
         """Positions of sealed sectors that are not as they were written.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             segment: Its file.
             first: Position in the log, in this segment; sectors that end behind it are wanted.
             end: Sectors that begin before it are wanted.

@@ -50,7 +50,7 @@ class Seals(SealReader):
     """The seals of one log that is written or read.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: Of the segments.
         segment_size: Bytes of one segment.
         moment: When appended bytes are sealed.
@@ -184,7 +184,7 @@ class Seals(SealReader):
     def seal(self) -> None:
         """Seal what was appended.
 
-        The bytes are there by now. So a disk that refuses their seals does not take them back:
+        The bytes are there by now. So a disk that refuses their seals does not undo them:
         nothing is sealed then until the log is opened again, and what has no seal counts as good.
         """
         waiting, self._waiting, self._waiting_size = self._waiting, [], 0
@@ -254,7 +254,7 @@ class Seals(SealReader):
         it is sealed as it is. Without room nothing is sealed. The next ``flush`` makes it durable.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             segment: Its file.
             first: Position in the log, in this segment.
             end: Position; of a stretch that ends behind it nothing is sealed.
@@ -360,7 +360,7 @@ class Seals(SealReader):
         """Put sectors right of which one word alone is another; positions of those that stay so.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             segment: Its file.
             first: As for ``damaged``.
             end: As for ``damaged``.

@@ -89,7 +89,7 @@ class StoreCheckpoint:
         """Read the page; a missing or empty file reads as all zero.
 
         Args:
-            disk: Where the file is.
+            disk: The disk of the file.
             path: Of the file; its directory exists.
             read_only: Nothing is created; ``write`` must not be called.
 

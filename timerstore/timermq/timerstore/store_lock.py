@@ -22,7 +22,7 @@ class StoreLock:
     """The two files of one store.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
     """
 

@@ -55,7 +55,7 @@ class StoreMaintenance:
     """The background of one store.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         options: Intervals.
         log: The log.
         queues: Its queues.
