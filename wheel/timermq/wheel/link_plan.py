@@ -39,7 +39,7 @@ def plan_links(ring: Slots, ticks: Int64s, positions: Int64s, nums: NDArray[np.i
     Args:
         ring: All slots.
         ticks: Slot time of each unit divided by the precision, no two of one index different.
-        positions: Where the units will stand, ascending.
+        positions: Positions of the coming units, ascending.
         nums: What each adds to its slot's number.
     """
     plan = _plan_few if len(ticks) <= FEW_COUNT else _plan_many

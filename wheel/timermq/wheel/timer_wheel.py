@@ -111,7 +111,7 @@ class TimerWheel:
         time 0. A missing file is made by the first ``write_dirty``.
 
         Args:
-            disk: Where the file is.
+            disk: The disk of the file.
             path: Of the file; its directory exists.
             slots_total: Half the ring, at least 1.
             precision_ms: Width of a slot. The file does not record it.
@@ -214,7 +214,7 @@ class TimerWheel:
 
         Args:
             times: Slot times, at least one, none passed and none ``occupied``.
-            positions: Where the units will stand in the timer log, ascending.
+            positions: Positions of the coming units in the timer log, ascending.
             nums: What each adds to its slot's number: 1, or -1 for a delete.
 
         Raises:
@@ -247,7 +247,7 @@ class TimerWheel:
 
         Args:
             times: Slot times of the units, in log order.
-            positions: Where the units stand, ascending.
+            positions: Positions of the units, ascending.
             nums: 1, or -1 for a delete.
 
         Returns:

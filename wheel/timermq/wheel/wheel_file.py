@@ -68,7 +68,7 @@ class WheelFile:
     """The file at ``path``, which need not be there yet.
 
     Args:
-        disk: Where it is.
+        disk: Its disk.
         path: Its path; the directory exists.
         size: Bytes of the ring.
         read_only: It is never written.
