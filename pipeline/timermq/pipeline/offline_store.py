@@ -148,7 +148,7 @@ def open_offline(
     """Open the store in a directory; it is closed when the block ends.
 
     Args:
-        disk: Where it is.
+        disk: Its disk.
         root: Its directory.
         store_options: With the sizes that its files have (``store_sizes.measure``).
         timer_options: The same.

@@ -206,7 +206,7 @@ class LevelDone:
         Args:
             offset_py: Where it waits.
             moment_ms: When it is due by its level.
-            topic: Where it goes.
+            topic: Its topic.
 
         Raises:
             TimerRecordError: It may; where.

@@ -41,7 +41,7 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
 
     Args:
         record: The record, as far as it can be read.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         size: Bytes that it should have.
 
     Raises:

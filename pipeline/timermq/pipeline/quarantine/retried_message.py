@@ -29,7 +29,7 @@ def check_intact(record: bytes, phy_offset: int, size: int) -> None:
 
     Args:
         record: The record as far as it can be read.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         size: Bytes that it should have.
 
     Raises:

@@ -30,7 +30,7 @@ def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
 
     Args:
         record: The record that was left out; one that cannot be read gets a mark all the same.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         now_ms: The present, epoch milliseconds.
     """
     try:

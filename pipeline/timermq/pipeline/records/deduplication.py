@@ -78,9 +78,9 @@ class Doubt:
         """Whether it may be this message that was done there.
 
         Args:
-            offset_py: Where its record stands.
+            offset_py: Position of its record.
             first_ms: When it could be delivered, or rolled, first.
-            topic: Where it goes.
+            topic: Its topic.
         """
         return (
             offset_py < self.position
@@ -142,9 +142,9 @@ class AlreadyDone:
         """Refuse a message that may have been delivered or rolled by a record that is damaged.
 
         Args:
-            offset_py: Where its record stands.
+            offset_py: Position of its record.
             first_ms: When it could be delivered, or rolled, first.
-            topic: Where it goes.
+            topic: Its topic.
 
         Raises:
             TimerRecordError: It may; where.

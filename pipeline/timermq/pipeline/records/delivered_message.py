@@ -53,7 +53,7 @@ def due_message(
 
     Args:
         record: The record of the timer topic.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         is_roll: It goes back to the timer topic, for its next leg.
         origin: What the new record's ``preparedTransactionOffset`` is to say.
         precision_ms: Width of a slot.
@@ -97,7 +97,7 @@ def taken_over(
 
     Args:
         record: The record of the timer topic, of any address family.
-        topic: Where the message goes.
+        topic: The topic of the message.
         queue_id: Its queue there.
         properties: Its properties.
         origin: What its ``preparedTransactionOffset`` is to say.

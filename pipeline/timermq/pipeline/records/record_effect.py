@@ -6,7 +6,7 @@ The first line that fits decides:
 the record         effect      what became of its origin
 =================  ==========  =====================================================
 in the quarantine  SET_ASIDE   it could not be delivered; later it may be, by hand
-a mark             LEFT_OUT    a delete takes it back: it was left out of its slot
+a mark             LEFT_OUT    a delete cancels it: it was left out of its slot
 of another topic   DELIVERED   it has arrived
 has rolls          ROLLED      it waits for its next leg, or for its end
 a void delete      ROLLED      the same: the roll was lost, and a repair fills its place

@@ -66,7 +66,7 @@ class RecordKin:
     Args:
         store: Opened and recovered.
         precision_ms: Width of a slot.
-        offset_py: Where the record stands.
+        offset_py: Position of the record.
         size_py: Its size, bytes.
     """
 

@@ -93,7 +93,7 @@ def timer_tail(
     Args:
         deliver_ms: The moment asked for, 0 to 9,999,999,999,999.
         out_ms: Its slot time.
-        topic: Where the message goes.
+        topic: The topic of the message.
         queue_id: Its queue there.
         rolls: How often it was rolled; with 0 neither count nor order is written.
         order_py: Position of its first record.
@@ -125,7 +125,7 @@ def decode_timer(
 
     Args:
         record: The whole record.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         precision_ms: Width of a slot; decides what an inexact moment is rounded to.
         may_delete: False when it is known, or does not matter, that it cancels no other record.
 

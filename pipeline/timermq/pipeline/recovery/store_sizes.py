@@ -52,7 +52,7 @@ def measure(
     """The options with the sizes that the files have.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         store: Options of the store; what is not measured is kept.
         timer: Options of its timers.

@@ -210,7 +210,7 @@ def columns_batch(
 
     Args:
         block: The records.
-        offset_py: Where they stand in the log.
+        offset_py: Their position in the log.
         size_py: Their sizes.
         precision_ms: Width of a slot.
         next_queue_offset: As in the batch.
@@ -247,7 +247,7 @@ def facts_batch(
 
     Args:
         facts: What each says.
-        offset_py: Where they stand in the log.
+        offset_py: Their position in the log.
         size_py: Their sizes.
         arrivals: As in the batch.
         next_queue_offset: The same.

@@ -57,7 +57,7 @@ def lands_from(slot_ms: int, ahead_ms: int, precision_ms: int) -> int:
     a third of that way is left at least; RocketMQ leaves as much.
 
     Args:
-        slot_ms: Where it waits.
+        slot_ms: The slot in which it waits.
         ahead_ms: How far ahead of its writing it was put there.
         precision_ms: Width of a slot.
     """

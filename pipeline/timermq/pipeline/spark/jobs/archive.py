@@ -146,7 +146,7 @@ def check_staged(staging: Path, rows: int) -> None:
     """Compare what this process sees of a batch with what the tasks have written.
 
     Args:
-        staging: Where the files of the batch stand.
+        staging: The directory of the batch's files.
         rows: That the tasks have written.
 
     Raises:

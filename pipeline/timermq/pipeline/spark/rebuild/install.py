@@ -29,7 +29,7 @@ def install(disk: Disk, root: str, staged: str, backup: Backup) -> None:
     """Put the files under ``staged`` in the places of those of the store.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory; its lock is held.
         staged: A directory under it, its files durable.
         backup: Where the old ones go.

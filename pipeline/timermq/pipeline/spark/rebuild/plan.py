@@ -71,7 +71,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             store: Open.
-            read_ms: Where its checkpoint says that reading goes on; 0 without one.
+            read_ms: The read time in its checkpoint; 0 without one.
             options: Its timers' settings.
             now_ms: The present.
         """

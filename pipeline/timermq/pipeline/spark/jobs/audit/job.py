@@ -282,7 +282,7 @@ class _Audit:
         if counts["unknown"]:
             self.notes.append(
                 f"{counts['unknown']} rolled messages have neither arrived nor wait, and their "
-                "first records are cleaned, maybe with the deletes that took them back: not judged"
+                "first records are cleaned, maybe with the deletes that cancelled them: not judged"
             )
         if unmatched:
             self.notes.append(

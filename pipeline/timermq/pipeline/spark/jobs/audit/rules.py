@@ -1,6 +1,6 @@
 """Which rules a position breaks: one row of ``by_position``, one rule after the other.
 
-A waiting record has one end: a delivery, a roll, another moment, a delete that takes it back, or
+A waiting record has one end: a delivery, a roll, another moment, a delete that cancels it, or
 the quarantine (from which it may leave later). What has none waits, as a unit of a slot that is
 still to be read, or as an entry of the timer topic that has no unit yet.
 
