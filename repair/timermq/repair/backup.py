@@ -32,7 +32,7 @@ class Backup:
     """One repair's directory; made with the first file.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         now_ms: Time of the repair, epoch ms.
     """

@@ -63,7 +63,7 @@ def tail_findings(
     Args:
         row: The segments.
         survey: A walk that is done.
-        stated_end: Where the log ended at the last clean stop.
+        stated_end: End of the log at the last clean stop.
         last_exit_ok: The last process closed the store.
     """
     file, at = row.path_of(_segment_of(row, survey.end)), survey.end % row.segment_size

@@ -34,9 +34,9 @@ class LogRepair:
     """Repairs one commit log.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
-        backup: Where originals are kept.
+        backup: The backup of the originals.
         log: A walk that is done.
     """
 

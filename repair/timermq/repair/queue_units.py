@@ -96,7 +96,7 @@ class AskedQueues:
     """The queues of a store that a walk over a damaged log asks: opened then, each as it is.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         options: Its settings.
         register: The list of its queues.

@@ -37,7 +37,7 @@ class RenewedSeals:
         """Write the new seals, durably (blocking); what has none gets none.
 
         Args:
-            disk: Where the store is.
+            disk: The disk of the store.
             seals: Of the log.
 
         Raises:

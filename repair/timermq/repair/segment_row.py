@@ -33,7 +33,7 @@ class SegmentRow:
     """A row of segment files.
 
     Args:
-        disk: Where they are.
+        disk: Their disk.
         root: The store's directory.
         directory: Theirs, under the root.
         segment_size: Bytes that each of them must have.

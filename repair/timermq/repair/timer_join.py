@@ -224,7 +224,7 @@ class TimerJoin:
             finding = self._record(
                 self._unknown[0],
                 StoreRule.LOST,
-                "each rolled message delivered, or the delete that took it back",
+                "each rolled message delivered, or the delete that cancelled it",
                 f"neither of {len(self._unknown)} whose first records are cleaned, and maybe their "
                 "deletes",
                 Step.NOTHING,
