@@ -26,7 +26,7 @@ MARK = b'"code":%d,' % CODE
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _Natural32 = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 HANDLE_PART = ',"recallHandle":"%s"'
-"""How an answer says what takes the message back."""
+"""The field of an answer with the recall handle of the message."""
 FRONT = struct.Struct(">ii")
 """Size of the frame, size of the header with coding 0."""
 
@@ -162,7 +162,7 @@ class SendAnswerTemplate:
             queue_id: Where the message goes in the end.
             queue_offset: Its place there, or in the timer topic.
             unique_key: The message's unique key.
-            recall_handle: What takes it back, Base64; None without one.
+            recall_handle: The recall handle, Base64; None without one.
         """
         key = f'"{unique_key}"' if unique_key.isalnum() else _json(unique_key)
         handle = "" if recall_handle is None else HANDLE_PART % recall_handle
