@@ -158,7 +158,7 @@ class Broker:
         """Bind the sockets, open and recover the store and its timers; ``run`` takes requests.
 
         Args:
-            disk: Where the store is.
+            disk: The disk of the store.
             root: Its directory.
             options: Settings of the broker.
             store_options: Settings of the store.
