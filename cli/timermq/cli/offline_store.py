@@ -29,7 +29,7 @@ def measured_options(
 
     Args:
         args: Of a parser with the configuration's flags.
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
 
     Raises:
