@@ -47,7 +47,7 @@ LAYOUTS: tuple[Layout, ...] = (
 
 
 def with_tables(page: str) -> str:
-    """The page with every table between its marks made anew.
+    """The page with every table between its marks made again.
 
     Raises:
         ValueError: A layout has no place on the page.
@@ -79,7 +79,7 @@ def recovery_rows() -> str:
             checkpoint.value,
             "whole" if reaches else "short",
             "fits" if fits else "doubtful",
-            "made anew" if decision.rebuild_wheel else "brought up to date",
+            "rebuilt" if decision.rebuild_wheel else "brought up to date",
             decision.scan.value,
             decision.queue.value,
         )

@@ -15,7 +15,7 @@ END = "<!-- end -->"
 
 
 def with_tables(page: str) -> str:
-    """The page with everything between its marks made anew.
+    """The page with everything between its marks made again.
 
     Raises:
         ValueError: The page has no place for it.

@@ -86,7 +86,10 @@ ROWS = (
         "starting Python, and reading what came after the last checkpoint",
     ),
     Row(
-        "idle", "nobody asks for anything", "0.5", "some fifteen wake-ups and two flushes a second"
+        "idle",
+        "no client asks for anything",
+        "0.5",
+        "some fifteen wake-ups and two flushes a second",
     ),
 )
 """Aims of steady and burst are what a prototype of the data path alone reached; others a choice."""
@@ -132,7 +135,7 @@ def peers() -> list[str]:
 
 
 def pending() -> list[str]:
-    """What stands beside the picture of the cost of a message."""
+    """The table beside the picture of the cost of a message."""
     result = kept("pending_cost")
     lines = [
         _of(result),
@@ -159,7 +162,7 @@ def _measured(value: float | None) -> str:
 
 
 def promises() -> list[str]:
-    """What each promise adds to the way of a message."""
+    """The cost of each promise in the way of a message."""
     result = kept("promises")
     whole = result["costs"][0]
     lines = [
@@ -183,8 +186,8 @@ def promises() -> list[str]:
     return lines
 
 
-def door() -> list[str]:
-    """What crowds, access control and a watcher cost."""
+def crowds() -> list[str]:
+    """The costs of crowds, access control and a watcher."""
     crowds, access, watch = kept("crowds"), kept("access"), kept("watch")
     lines = _bounded(crowds)
     for what, key in (("small sends", ""), ("pulls of 32 messages", "pull_")):
@@ -199,12 +202,12 @@ def door() -> list[str]:
 
 
 def overload() -> list[str]:
-    """What peers that behave badly, and a crowded slot, cost."""
+    """The costs of peers that behave badly, and of a crowded slot."""
     return _bounded(kept("overload"))
 
 
 def attack_cost() -> list[str]:
-    """What a client notices of attacks on the broker, a row for each."""
+    """The effect of attacks on a client, a row for each."""
     result = kept("attack_cost")
     rows: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
@@ -248,14 +251,14 @@ SPARK_JOBS: Mapping[str, str] = {
     "pending": "every column of what will fire",
     "pending_units": "moments and topics of what will fire",
     "report": "all that `timermq spark report` shows",
-    "rebuild": "timer log and wheel anew, a tenth delivered",
+    "rebuild": "timer log and wheel from the commit log, a tenth delivered",
     "audit": "every timer, unit and delivery, bodies too; all delivered",
     "audit_spilling": "the same in two parts, which do not fit the memory",
 }
 
 
 def spark() -> list[str]:
-    """What jobs cost, and how fast Spark schedules."""
+    """The costs of jobs, and the rate at which Spark schedules."""
     result, schedule = kept("spark"), kept("spark_schedule")
     rows = result["questions"][0]["rows"]
     lines = [
@@ -296,7 +299,7 @@ def spark() -> list[str]:
 
 
 def _linearity(result: Mapping[str, Any]) -> str:
-    """What a unit costs among few and among many."""
+    """The cost of a unit among few and among many."""
     costs = [
         f"{one['normal_cpu_us']} µs among {one['units']:,} "
         f"({one['seconds']} s, {one['cpu_us']} µs as seen)"
@@ -315,7 +318,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "peers": peers,
     "pending": pending,
     "promises": promises,
-    "door": door,
+    "crowds": crowds,
     "overload": overload,
     "attack_cost": attack_cost,
     "spark": spark,
@@ -323,7 +326,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
 
 
 def with_tables(page: str) -> str:
-    """The page with every table between its marks made anew.
+    """The page with every table between its marks made again.
 
     Raises:
         ValueError: A table has no place on the page.
@@ -341,7 +344,7 @@ def _filled(rows: str, marks: re.Match[str]) -> str:
 
 
 def _of(result: Mapping[str, Any]) -> str:
-    """What a result was measured on."""
+    """The machine of a result."""
     machine = result["machine"]
     scale = result.get("scale", 1)
     libraries = ", ".join(f"{name} {text}" for name, text in machine["libraries"].items())
@@ -355,7 +358,7 @@ def _of(result: Mapping[str, Any]) -> str:
 
 
 def _seen(answer: Mapping[str, Any]) -> str:
-    """What the clock on the wall said, and the calibration of that moment."""
+    """The figure by the wall clock, and the calibration of that moment."""
     texts: list[str] = []
     if "per_second" in answer:
         texts.append(f"{answer['per_second']:,}/s")
@@ -386,7 +389,7 @@ def _repeats(answer: Mapping[str, Any]) -> str:
 
 
 def _cross(passes: bool) -> str:
-    """What stands behind a figure that misses its bound."""
+    """The mark behind a figure that misses its bound."""
     return "" if passes else " ✗"
 
 

@@ -160,7 +160,7 @@ def unfinished(target: Target, stop: Event) -> None:
 
 
 def silent(target: Target, stop: Event) -> None:
-    """As many connections as there are, which say nothing, and are made anew."""
+    """As many connections as there are, which say nothing, and are opened again."""
     connections: list[socket.socket] = []
     while not stop.is_set():
         with contextlib.suppress(OSError):
@@ -170,7 +170,7 @@ def silent(target: Target, stop: Event) -> None:
 
 
 def handshakes(target: Target, stop: Event) -> None:
-    """Handshakes of TLS that begin and do not go on, made anew as they are given up."""
+    """Handshakes of TLS that begin and do not go on, begun again as they are given up."""
     connections: list[socket.socket] = []
     while not stop.is_set():
         with contextlib.suppress(OSError):

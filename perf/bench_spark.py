@@ -97,7 +97,7 @@ def report(spark: SparkSession, store: SparkStore) -> None:
 
 
 def rebuild(spark: SparkSession, store: SparkStore) -> None:
-    """Timer log and wheel anew."""
+    """The rebuild of timer log and wheel."""
     with tempfile.TemporaryDirectory(dir=store.directory) as made:
         built = rebuild_store(spark, str(store.root), out=made)
     assert built.timers.units == store.count - store.delivered

@@ -1,6 +1,6 @@
 """What does somebody who looks on take of a busy broker's throughput?
 
-The steady question of ``timermq bench`` is asked in turns of a broker that nobody watches and of
+The steady question of ``timermq bench`` is asked in turns of a broker that is not watched and of
 one with eight watchers, each of which gets four snapshots a second as ``timermq top`` asks for
 them: one alone would be lost in what else a machine does. Both sides stand in one run; the medians
 of the CPU a message are compared, and an eighth of the difference is what one watcher takes.

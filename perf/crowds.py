@@ -3,7 +3,7 @@
 With ``--keep`` they are written to results/crowds.json, for the table of docs/performance.md.
 
 Pulls: 625 groups of 16 queues each keep 10,000 pulls under way. Storm: 2,000 clients come back at
-once, and rebalance. How long until all are served, and nobody has a rebalance left to do?
+once, and rebalance. How long until all are served, and no client has a rebalance left to do?
 """
 
 from __future__ import annotations

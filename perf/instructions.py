@@ -7,7 +7,7 @@ process starts Python, which takes longest; a fork of it takes each step. The co
 hold for the versions of Python and of the libraries that stand beside them; with others there is
 nothing to compare, and the counts are only printed.
 
-Run: ``python perf/instructions.py`` compares, ``--write`` makes the counts anew.
+Run: ``python perf/instructions.py`` compares, ``--write`` keeps new counts.
 """
 
 from __future__ import annotations

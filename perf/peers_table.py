@@ -40,7 +40,7 @@ ROWS = (
 def side_by_side(answers: Sequence[Answer], durability: str) -> list[tuple[str, list[str]]]:
     """The rows of one durability: a label, and a cell for each of ``PEERS``, empty where unasked.
 
-    Rows that nobody answered are left out.
+    Rows without an answer are left out.
     """
     found = {
         (str(one["question"]), str(one["peer"])): one

@@ -5,7 +5,7 @@ ten million messages takes five; the peers take as long again. Do nothing else m
 
 Run: ``python perf/record.py questions``; ``--scale 0.1`` asks with less, ``--asks 3`` asks the
 quick questions three times, ``--keep`` writes results/questions.json. Names of questions
-(``questions steady idle``) ask these anew, and leave the other kept answers as they are. ``peers``
+(``questions steady idle``) ask these again, and leave the other kept answers as they are. ``peers``
 asks redis and beanstalkd too, where these are installed: the figures stand side by side, at equal
 durability.
 """
@@ -42,10 +42,10 @@ def _tell(figure: Figure) -> None:
 
 
 def merged(result: Mapping[str, Any], answers: Sequence[Answer], commit: object) -> list[Answer]:
-    """The kept answers, with those that were given anew in their places."""
-    anew: dict[str, Answer] = {one["question"]: {**one, "commit": commit} for one in answers}
+    """The kept answers, with the new ones in their places."""
+    fresh: dict[str, Answer] = {one["question"]: {**one, "commit": commit} for one in answers}
     before: list[Answer] = result["answers"]
-    return [anew.get(answer["question"], answer) for answer in before]
+    return [fresh.get(answer["question"], answer) for answer in before]
 
 
 def differences(result: Mapping[str, Any], now: Mapping[str, object], scale: float) -> list[str]:
@@ -94,7 +94,7 @@ def _ask_anew(
     """Some of the questions; with ``keep`` their answers stand beside the others then."""
     result, now = kept("questions"), machine()
     if keep and (found := differences(result, now, load.scale)):
-        refuse(f"ask all questions anew: {'; '.join(found)}")
+        refuse(f"ask all questions again: {'; '.join(found)}")
     answers = questions(load, names, asks)
     if keep:
         answers = merged(result, answers, now["commit"])

@@ -1,6 +1,6 @@
 """Results that are kept: small JSON files in results/, each with the machine it was measured on.
 
-Tables and pictures are made from these files, so they can be drawn anew without measuring.
+Tables and pictures are made from these files, so they can be drawn again without measuring.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Does a unit of the timer log cost Spark more where there are a hundred times as many?
 
-A small store's timer log is written on with the units that it has, shuffled anew each time round,
+A small store's timer log is written on with the units that it has, shuffled again each time round,
 and read as a table when it has a million, ten million and a hundred million. CPU is that of all
 processes, Java's too; the least of some repeats counts. One count is judged beside another as seen,
 and the floor as on the reference machine.

@@ -1,7 +1,7 @@
 """A store with timers for the questions about Spark: all waiting, then some, then all delivered.
 
 It is filled once and kept from question to question. A service would deliver what has fallen due
-meanwhile, so a store is not filled up later: it is made anew.
+meanwhile, so a store is not filled up later: a new one is made.
 """
 
 from __future__ import annotations

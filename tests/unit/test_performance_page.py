@@ -151,7 +151,7 @@ def test_held_pulls_that_are_renewed_have_a_row_of_their_own(
         results["crowds"] = {**results["crowds"], "answers": answers}
         with monkeypatch.context() as staged:
             staged.setattr(module, "kept", results.__getitem__)
-            rows.append([row for row in module.door() if "asked again" in row or "held" in row])
+            rows.append([row for row in module.crowds() if "asked again" in row or "held" in row])
 
     assert [
         "| 10,000 held pulls, before one is asked again | ≤ 2 | 0.6 | % of a core |",
@@ -205,7 +205,7 @@ def test_crowds_and_access_stand_at_the_door(monkeypatch: pytest.MonkeyPatch) ->
         },
     }  # fmt: skip
     monkeypatch.setattr(module, "kept", results.__getitem__)
-    held, again, access, pulls, watch = module.door()[-5:]
+    held, again, access, pulls, watch = module.crowds()[-5:]
 
     assert "| held | ≤ 2 | 2.5 ✗ | % |" == held
     assert "| again |  | 90.0 | µs |" == again

@@ -38,7 +38,7 @@ STEP = "early messages step aside within a stage: they are not quarantined"
 
 WORDS = [
     Word(
-        pattern=r"held_up|HeldUp",
+        pattern=r"held_up|Backoff",
         instead="backoff",
         why="the usual word for pauses between retries that grow",
         exceptions={
@@ -78,7 +78,7 @@ WORDS = [
         why="the lists and the counts of them are called pending",
     ),
     Word(
-        pattern=r"mark_left_out|\bLEFT_OUT_TOPIC",
+        pattern=r"cancel_mark|\bLEFT_OUT_TOPIC",
         instead="cancel mark",
         why="it marks a record whose message is cancelled",
     ),
@@ -101,6 +101,25 @@ WORDS = [
         pattern=r"(?i)(?<![a-z])whoever(?![a-z])",
         instead="the noun: the reader, the caller, the broker",
         why="a reader need not guess who it is",
+    ),
+    Word(
+        pattern=r"\b[Nn]obody\b",
+        instead="the noun: no client, no caller, no reader; or a passive",
+        why="it says who or what is missing",
+        exceptions={
+            "broker/timermq/broker/speaker.py": "an account of this name stands in log lines",
+            "tests/": "names and stories of tests",
+        },
+    ),
+    Word(
+        pattern=r"\b[Aa]new\b",
+        instead="again; of files: rebuilt, replaced",
+        why="the usual word",
+        exceptions={
+            "docs/operations.md": "the log event `wheel begins anew`",
+            "pipeline/timermq/pipeline/timer_message_store.py": "the event's name",
+            "tests/": "stories of tests",
+        },
     ),
     Word(
         pattern=r"(?i)store,? (that|which) nobody serves|which nobody serves",

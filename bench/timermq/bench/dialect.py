@@ -17,7 +17,7 @@ CONNECT_SECONDS = 60.0
 
 
 class Dialect(Protocol):
-    """What a load program says to a server, and what it hears."""
+    """The requests of a load program to a server, and the answers."""
 
     @property
     def delay_step_ms(self) -> int:
@@ -79,7 +79,7 @@ def connect(address: tuple[str, int]) -> socket.socket:
 
 
 def receive(link: socket.socket) -> bytes:
-    """What has come.
+    """The messages that have come.
 
     Raises:
         RuntimeError: The connection ended.

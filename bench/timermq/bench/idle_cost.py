@@ -1,4 +1,4 @@
-"""What a broker costs that has nothing to do just now: with millions pending, and idle."""
+"""The cost of a broker without work: with millions pending, and idle."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pending(load: Load) -> list[Figure]:
 
 
 def idle(load: Load) -> list[Figure]:
-    """A broker that nobody asks for anything."""
+    """A broker that gets no requests."""
     seconds = load.seconds(IDLE_SECONDS)
     with broker_process() as broker:
         time.sleep(1)

@@ -17,11 +17,11 @@ class Figure:
     value: float
     unit: str
     floor: float | None = None
-    """What is acceptable; None: the figure stands for itself."""
+    """The bound; None: the figure stands for itself."""
     more_is_better: bool = False
     """The floor is a least value; otherwise a greatest."""
     facts: dict[str, float | int | str] = attrs.Factory(dict[str, float | int | str])
-    """What was measured beside it."""
+    """Other figures of the same measurement."""
     asked: tuple[float, ...] = ()
     """The values of all repeats that it was chosen from."""
 

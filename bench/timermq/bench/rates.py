@@ -111,17 +111,17 @@ class Meter:
         self._process_id = process_id
         self._begun_at = 0.0
         self.seconds = 0.0
-        """What the question took, by the wall clock."""
+        """Duration of the question, by the wall clock."""
         self.cpu_seconds = 0.0
         self.calibration_ms = 0.0
         self.memory = 0
 
     def begin(self) -> None:
-        """What was used before does not count."""
+        """Begin to count; earlier use is left out."""
         self._begun_at = cpu_seconds(self._process_id)
 
     def end(self) -> None:
-        """What is used from now on does not count."""
+        """Stop counting; later use is left out."""
         self.cpu_seconds = cpu_seconds(self._process_id) - self._begun_at
         self.memory = own_memory(self._process_id)
 

@@ -18,7 +18,7 @@ import attrs
 from .dialect import Workload, connect, receive
 
 _BODY_AT = 88
-"""Where the body stands in a record with IPv4 hosts; its length before it."""
+"""Offset of the body in a record with IPv4 hosts; its length stands before it."""
 _LENGTH = struct.Struct(">i")
 
 
@@ -144,7 +144,7 @@ def _split(frame: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _records(body: bytes) -> Iterator[bytes]:
-    """What the records of a pull hold as message bodies."""
+    """The message bodies in the records of a pull."""
     at = 0
     while at < len(body):
         start = at + _BODY_AT

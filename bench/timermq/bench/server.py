@@ -11,7 +11,7 @@ from .dialect import Workload
 
 
 class Server(Protocol):
-    """What a question needs of a serving process."""
+    """The parts of a serving process that a question needs."""
 
     @property
     def process_id(self) -> int:
@@ -36,7 +36,7 @@ Start = Callable[[], AbstractContextManager[Server]]
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on just now."""
+    """A port of the loopback interface that is free just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

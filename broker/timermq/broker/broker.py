@@ -111,7 +111,7 @@ class Broker:
         self.name_servers = NameServerLinks(
             options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
         )
-        """Where this broker registers."""
+        """The name servers at which this broker registers."""
         self._saver = self._load_tables()
         timer_store.scrub.tables.add_owner(self._saver.write_again)
         self.transactions = Transactions(timer_store, self.tables.offsets, options)
@@ -158,7 +158,7 @@ class Broker:
         """Bind the sockets, open and recover the store and its timers; ``run`` takes requests.
 
         Args:
-            disk: Where the store is.
+            disk: The disk of the store.
             root: Its directory.
             options: Settings of the broker.
             store_options: Settings of the store.

@@ -1,4 +1,4 @@
-"""What a broker's processors work on: options, stores, tables, and the checks of a send.
+"""The shared parts of a broker's processors: options, stores, tables, and the checks of a send.
 
 A processor names what it needs in its fields, and no more; ``make`` gives it that by those names.
 """
@@ -54,7 +54,7 @@ class BrokerParts:
 
         Args:
             options: Settings of the broker.
-            timer_store: The one door for messages; its store is what processors read.
+            timer_store: The one entry for messages; processors read its store.
             now_ms: The wall clock, epoch milliseconds.
             address: ``host:port`` that clients connect to.
             unique_ids: Makes the keys of messages that have none.
@@ -91,7 +91,7 @@ class BrokerParts:
 
     @property
     def store(self) -> MessageStore:
-        """What the timer service works over."""
+        """The message store below the timer service."""
         return self.timer_store.store
 
     @property

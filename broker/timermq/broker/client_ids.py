@@ -31,7 +31,7 @@ class _Holders:
     accounts: Counter[str] = attrs.Factory(Counter[str])
     """Account to its registrations: one account's, and those of who may everything."""
     producers: dict[Place, Speaker] = attrs.Factory(dict[Place, Speaker])
-    """Where it produces; the place of the newest heartbeat is the last."""
+    """The places at which it produces; that of the newest heartbeat is the last."""
 
 
 class ClientIds:

@@ -48,7 +48,7 @@ class ConsumerOffsetTable:
         """Replace the table by what a file has, decoded from JSON."""
         fields = ConfigFields(self.path, data)
         self.data_version = read_version(fields)
-        # Derived from the offsets, and made anew from them.
+        # Derived from the offsets, and built again from them.
         fields.fields("groupTopicMap")
         offsets = fields.fields("offsetTable")
         self._offsets = {key: offsets.offsets(key) for key in list(offsets.rest)}
@@ -101,7 +101,7 @@ class ConsumerOffsetTable:
             self.data_version = next_version(self.data_version, self._now_ms())
 
     def query(self, *, group: str, topic: str, queue_id: int) -> int | None:
-        """Where ``group`` goes on; None when it never committed."""
+        """Next offset of ``group``; None when it never committed."""
         return self._offsets.get(f"{topic}{TOPIC_GROUP_SEPARATOR}{group}", {}).get(queue_id)
 
     def all(self) -> Iterator[tuple[str, str, dict[int, int]]]:

@@ -16,7 +16,7 @@ from .sockets import KernelSockets, Sockets
 
 @attrs.frozen(kw_only=True)
 class Endpoint:
-    """Where the broker listens and what it calls itself; bound before the store is touched."""
+    """The broker's listening address and its name; bound before the store is touched."""
 
     listeners: tuple[Listener, ...]
     address: str
@@ -64,7 +64,7 @@ class Endpoint:
 
     @property
     def metrics_listen(self) -> str | None:
-        """Where the metrics are; None when they are not served."""
+        """Address of the metrics; None when they are not served."""
         return None if self.metrics_listener is None else _name(self.metrics_listener)
 
     def close(self) -> None:

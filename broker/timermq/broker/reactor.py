@@ -36,7 +36,7 @@ ROUND_SIZE_MIN = 16_384
 ROUND_SECONDS = 0.01
 """How long a round may work; behind a longer one the next reads half as much."""
 REQUEST_SIZE = ROUND_SIZE_MAX // 64
-"""What a ``Command`` counts for, in bytes: to read it and its signature takes ten times as long as
+"""The cost of a ``Command``, in bytes: to read it and its signature takes ten times as long as
 a send; the work itself is done in ``round_robin``."""
 
 END_SIZE = ROUND_SIZE_MAX // 32

@@ -37,7 +37,7 @@ counts objects made less objects freed, so by itself it would not begin as long 
 then run over thousands of connections at once, for a tenth of a second."""
 
 Listener = trio.abc.Listener[trio.abc.Stream]
-"""Where connections come in: a socket, or its stand-in of a simulation."""
+"""A source of connections: a socket, or its stand-in of a simulation."""
 MakeConnection = Callable[[trio.abc.Stream, tuple[str, int]], Connection]
 
 log = structlog.get_logger("timermq.broker.server")

@@ -105,8 +105,8 @@ class KernelSockets:
     def __init__(self) -> None:
         self._epoll: select.epoll | None = None
         self._first_bytes: dict[int, trio.Event] = {}
-        """What waits for the first byte, by number; ``_beginning`` is their epoll, in the other
-        one."""
+        """The sockets that wait for the first byte, by number; ``_beginning`` is their epoll, in
+        the other one."""
         if hasattr(select, "epoll"):
             self._epoll = select.epoll()
             self._beginning = select.epoll()

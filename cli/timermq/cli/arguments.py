@@ -1,4 +1,4 @@
-"""What the verbs' arguments have in common: the parser, and the types that read a text."""
+"""The shared parts of the verbs' arguments: the parser, and the types that read a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # What takes long to import is imported by the arguments that need it.
 
 NAMESRV = "127.0.0.1:9876"
-"""Where `serve` has its own unless it is told otherwise."""
+"""The default address of the name server in `serve`."""
 
 
 class UsageError(Exception):
@@ -165,7 +165,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_namesrv(parser: argparse.ArgumentParser) -> None:
-    """Where a client asks for brokers."""
+    """Add the flag for the name servers that a client asks for brokers."""
     parser.add_argument(
         "--namesrv",
         metavar="HOST:PORT",
@@ -176,7 +176,7 @@ def add_namesrv(parser: argparse.ArgumentParser) -> None:
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
-    """Where to write down what a client saw."""
+    """Add the flag for the file of a client's history."""
     parser.add_argument(
         "--history",
         metavar="FILE",

@@ -16,7 +16,7 @@ import attrs
 from .settings import ConfigurationError, shown
 
 UNIT_SUFFIXES = ("", "_ms", "_sec", "_hours", "_percent", "_count", "_size")
-"""What our name may have at its end where RocketMQ's has nothing."""
+"""Endings that our name may have where RocketMQ's has none."""
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @attrs.frozen(kw_only=True)
 class BrokerConf:
-    """What such a file says."""
+    """The values in such a file."""
 
     values: Mapping[str, str]
     """Our key to the text of the value."""

@@ -57,7 +57,7 @@ async def call_brokers(access: ClientAccess) -> AsyncGenerator[list[BrokerLink]]
 
 
 async def _ask_any(links: Links, namesrv: str) -> Command:
-    """What brokers there are, by the first name server that answers."""
+    """Ask for the list of brokers; the first name server that answers tells it."""
     *others, last = name_servers(namesrv)
     for server in others:
         with suppress(NoAnswerError):

@@ -54,7 +54,7 @@ class ClientAccess:
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> ClientAccess:
-        """What the arguments and the environment say.
+        """The access settings of the arguments and the environment.
 
         Args:
             args: Of a parser with `add_client_access`.

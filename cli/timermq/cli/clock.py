@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lines(address: str, report: ClockReport) -> list[str]:
-    """What people are told of one broker."""
+    """The lines for people about one broker."""
     said = [f"{address}  clock {report.state}"]
     if report.fault is not None:
         said.append(f"  {WORDS.get(report.fault, report.fault)}")

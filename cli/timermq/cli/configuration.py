@@ -51,7 +51,7 @@ def default_store_directory() -> str:
 
 @attrs.frozen(kw_only=True)
 class ServeOptions:
-    """What concerns the process that serves."""
+    """The settings of the process that serves."""
 
     store_path_root_dir: str = attrs.field(factory=default_store_directory)
     """The store's directory."""

@@ -51,7 +51,7 @@ GRACE = 1.5
 SHOWN_DELAY_MS = 3_600
 SHOWN_COUNT = 8
 SHOWN_INTERVAL = 0.5
-"""What is under way while the screen shows the broker: 8 messages each half second."""
+"""The load while the screen shows the broker: 8 messages each half second."""
 
 BROKER = BrokerOptions(listen_port=0, namesrv_listen_port=0, default_topic_queue_nums=4)
 STORE = StoreOptions(
@@ -85,7 +85,7 @@ class Sent:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What became of the messages of one kind."""
+    """The counts of the messages of one kind."""
 
     kind: str
     sent: int
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What the demo found out."""
+    """The results of the demo."""
 
     outcomes: tuple[Outcome, ...]
     rolled: int
@@ -151,7 +151,7 @@ class Result:
 
 
 def plan(now_ms: int) -> list[tuple[str, OutgoingMessage]]:
-    """What is sent, with its kind: all due within twelve seconds of ``now_ms``."""
+    """The messages, each with its kind: all due within twelve seconds of ``now_ms``."""
 
     def message(text: str) -> OutgoingMessage:
         return OutgoingMessage(topic=TOPIC, body=text.encode(), keys=(text.replace(" ", "-"),))
@@ -206,7 +206,7 @@ def judge(sent: list[Sent], received: list[ReceivedMessage]) -> list[Outcome]:
 
 
 def broken_promise(outcomes: Sequence[Outcome], rolled: int) -> str | None:
-    """What was not kept, in one line; None when all was."""
+    """The broken promises, in one line; None when all were kept."""
     bad = [one for one in outcomes if not one.is_good]
     if bad:
         found = "; ".join(

@@ -26,11 +26,11 @@ from .output import Row, print_json, print_table, visible
 from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("at_ms", "step", "topic", "deliver_ms", "lateness_ms", "consumed_by", "text")
-"""What people see; `--json` has every field of ``LifeStep``."""
+"""The columns for people; `--json` has every field of ``LifeStep``."""
 
 
 class MessageNotFoundError(StoreError):
-    """Nobody who was asked knows the message."""
+    """No broker or store that was asked knows the message."""
 
 
 class StepRow(TypedDict):
@@ -50,7 +50,7 @@ class StepRow(TypedDict):
 
 
 class LifeAnswer(TypedDict):
-    """What a broker answers; see ``explain_processor``."""
+    """The answer of a broker; see ``explain_processor``."""
 
     now: str
     deliver_ms: int | None
@@ -131,7 +131,7 @@ def _shown(step: StepRow) -> Row:
 
 
 def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
-    """What the store of a stopped broker holds.
+    """The steps that the store of a stopped broker holds.
 
     Raises:
         StoreError: Its tables cannot be read, or too many records have the key.
@@ -146,7 +146,7 @@ def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
 async def _live(
     access: ClientAccess, unique_key: str, topic: str | None
 ) -> list[tuple[str, LifeAnswer]]:
-    """What each broker tells, by its address."""
+    """The answer of each broker, by its address."""
     body = cbor2.dumps({"id": unique_key, "topic": topic})
     async with call_brokers(access) as brokers:
         answers: list[tuple[str, LifeAnswer]] = []

@@ -1,4 +1,4 @@
-"""Where log lines go: standard error, as JSON for programs or in colour for people."""
+"""The output of log lines: standard error, as JSON for programs or in colour for people."""
 
 from __future__ import annotations
 

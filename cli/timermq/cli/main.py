@@ -32,7 +32,7 @@ FAILURES = (
     ("timermq.broker.security.tls", "TlsError"),
     ("timermq.remoting", "RemoteProtocolError"),
 )
-"""What can go wrong without being a bug, besides the usage and the system: modules and names."""
+"""Errors that are no bugs, besides those of usage and system: modules and names."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -186,7 +186,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _imported(names: Iterable[tuple[str, str]]) -> Iterator[type[BaseException]]:
-    """The classes that there are: a module that nobody has imported has raised nothing."""
+    """The classes of imported modules: a module that is not imported has raised nothing."""
     for module, name in names:
         if module in sys.modules:
             yield getattr(sys.modules[module], name)

@@ -29,7 +29,7 @@ def measured_options(
 
     Args:
         args: Of a parser with the configuration's flags.
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
 
     Raises:
@@ -42,7 +42,7 @@ def measured_options(
 
 
 def consumer_offsets(store: MessageStore) -> ConsumerOffsetTable:
-    """What the groups of a stopped broker have consumed; nothing where it has no such file.
+    """The consumer offsets of a stopped broker; empty where it has no such file.
 
     Raises:
         StoreError: The file cannot be read.

@@ -90,7 +90,7 @@ def visible(text: str) -> str:
 
 
 def console() -> Console:
-    """The console on standard output, wide when nobody looks."""
+    """The console on standard output, wide when it is no terminal."""
     from rich.console import Console
 
     return Console(

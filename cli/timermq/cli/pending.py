@@ -24,7 +24,7 @@ from .pending_page import decode_page
 from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("deliver_ms", "topic", "unique_id", "keys", "tags", "rolls")
-"""What people see; `--json` has every field of ``PendingTimer``."""
+"""The columns for people; `--json` has every field of ``PendingTimer``."""
 GROUP_COLUMNS = ("from_ms", "count")
 
 
@@ -75,7 +75,7 @@ def _print(rows: Iterable[Row], columns: tuple[str, ...], *, as_json: bool) -> N
 
 
 def _offline(args: argparse.Namespace) -> list[Row]:
-    """What the next start would deliver, in the order in which it would."""
+    """The messages that the next start would deliver, in that order."""
     from timermq.broker.pending.pending_processor import PendingQuery
 
     from .offline_store import open_offline
@@ -107,7 +107,7 @@ def _offline(args: argparse.Namespace) -> list[Row]:
 
 
 async def _live(access: ClientAccess, args: argparse.Namespace) -> list[Row]:
-    """What waits at all brokers, in the order in which it will fire."""
+    """The pending messages of all brokers, in the order in which they will fire."""
     rows: list[Row] = []
     async with call_brokers(access) as brokers:
         for broker in brokers:

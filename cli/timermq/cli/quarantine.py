@@ -26,7 +26,7 @@ from .output import Row, print_json, print_table
 from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("id", "set_aside_ms", "reason", "topic", "deliver_ms", "unique_id", "text")
-"""What people see; `--json` has every field."""
+"""The columns for people; `--json` has every field."""
 
 
 class NotInQuarantineError(StoreError):
@@ -188,7 +188,7 @@ async def _ask(broker: BrokerLink, code: RequestCode, **fields: object) -> dict[
 
 
 def _record_fields(record: bytes) -> dict[str, object]:
-    """What a record tells beside its row; the bytes themselves when it is none any more."""
+    """The fields of a record beside its row; the bytes themselves when it is none any more."""
     from timermq.timerstore.message import format_host
     from timermq.timerstore.record import RecordError, decode_record
 

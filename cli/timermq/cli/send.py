@@ -32,7 +32,7 @@ BODY_SIZE_MAX = 64 << 20
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """What to send, when, and what goes with it."""
+    """Add the arguments for the message to send, its moment and its properties."""
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
         "body",

@@ -51,7 +51,7 @@ one to the process and one to its group."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """Where the store is and where to listen; `config show` lists the settings."""
+    """Add the flags for the store's place and the address; `config show` lists the settings."""
     store = parser.add_argument("--store", metavar="DIR", help="the store's directory")
     complete_directories(store)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What systemd, or another supervisor of its kind, is told: ready, alive, stopping.
+"""The notices for systemd, or another supervisor of its kind: ready, alive, stopping.
 
 Source: sd_notify(3), sd_watchdog_enabled(3): datagrams to the socket that ``NOTIFY_SOCKET`` names.
 """
@@ -18,16 +18,16 @@ log = structlog.get_logger("timermq.cli.service_manager")
 
 @attrs.frozen
 class ServiceManager:
-    """Who wants to be told; nobody, for most."""
+    """The supervisor that wants to be told; most processes have none."""
 
     address: str | None
-    """A path, or an abstract name that begins with ``@``; None: nobody."""
+    """A path, or an abstract name that begins with ``@``; None: no supervisor."""
     watchdog_s: float | None
     """Without a sign of life for so long the process is ended; None: it is not watched."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> ServiceManager:
-        """What the environment says; the watchdog counts only if it means this process."""
+        """The supervisor of the environment; the watchdog counts only if it means this process."""
         usec, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID")
         is_watched = usec.isdecimal() and int(usec) > 0 and pid in (None, str(os.getpid()))
         return cls(
@@ -36,7 +36,7 @@ class ServiceManager:
         )
 
     def tell(self, state: str) -> None:
-        """Send one assignment, ``READY=1``; that nobody listens is logged and changes nothing."""
+        """Send one assignment, ``READY=1``; a missing listener is logged and changes nothing."""
         if self.address is None:
             return
         name = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address

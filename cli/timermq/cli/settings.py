@@ -24,7 +24,7 @@ NAME_CUTOFF = 0.5
 
 
 class Source(enum.Enum):
-    """Where a value comes from; the order is that of precedence."""
+    """The source of a value; the order is that of precedence."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -42,7 +42,7 @@ class Raw:
 
     value: object
     where: str
-    """What to call the place in a message: ``timermq.toml: [timer] timer_precision_ms``."""
+    """The name of the place in a message: ``timermq.toml: [timer] timer_precision_ms``."""
     is_text: bool = False
     """The layer knows only text (environment, flags, broker.conf): a number is still to be read."""
 
@@ -141,7 +141,7 @@ def _read(options: type[attrs.AttrsInstance], key: str, raw: Raw) -> object:
 
 
 def _reason(key: str, text: str) -> str:
-    """What a validator says, in our form and without the key: that stands in front already."""
+    """The text of a validator, in our form and without the key: that stands in front already."""
     bound = _BOUND.fullmatch(text)
     if bound is None:
         return text.removeprefix(f"{key}: ")
@@ -149,7 +149,7 @@ def _reason(key: str, text: str) -> str:
 
 
 _BOUND = re.compile(r"'\w+' must be (?P<sign>[<>]=?) (?P<bound>\S+): (?P<found>.*)")
-"""What the validators of attrs say."""
+"""The form of the texts of attrs' validators."""
 _BOUND_WORDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 
 
@@ -193,7 +193,7 @@ def _kind(hint: object) -> object:
 
 _INT64 = range(-(2**63), 2**63)
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""What no file name and no frame holds; half surrogates are bytes of a flag that are no UTF-8."""
+"""Characters that no file name and no frame holds; half surrogates are bytes that are no UTF-8."""
 _SHOWN_SIZE_MAX = 200
 _REASON_SIZE_MAX = 500
 

@@ -15,7 +15,7 @@ OpenStream = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 def over_tls(open_stream: OpenStream, context: ssl.SSLContext | None) -> OpenStream:
-    """What opens connections that speak TLS; without a context, those that are given.
+    """An opener of connections that speak TLS; without a context, the one that is given.
 
     The name in the server's certificate must be the one that is connected to: for a broker that of
     its route, which is an address more often than a name.

@@ -1,6 +1,6 @@
 """Which queues of a topic a member of a group reads.
 
-Every member sorts the same two lists and takes its share, so nobody has to hand them out.
+Every member sorts the same two lists and takes its share, so no server has to assign them.
 
 Source: Java ``AllocateMessageQueueAveragely``.
 """

@@ -355,7 +355,7 @@ class Consumer:
             self._nursery.start_soon(self._queues[queue].run, name=f"pull {queue}")
 
     def _subscription(self, queue: TopicQueue) -> Subscribed:
-        """What is wanted of a queue: all of one that was not there when we came."""
+        """The subscription in a queue: from the first message if it was not there when we came."""
         subscribed = self._subscribed[queue.topic]
         if (queue.broker_name, queue.queue_id) in self._there_before[queue.topic]:
             return subscribed
@@ -404,7 +404,7 @@ class Consumer:
 
 
 def retry_topic(group: str) -> str:
-    """Where a group finds the messages that it has sent back."""
+    """The retry topic of a group: the messages that it has sent back."""
     return RETRY_PREFIX + group
 
 

@@ -1,4 +1,4 @@
-"""What a consumer writes into a history: each message that it gave out, and what it has seen."""
+"""The lines of a consumer in a history: each message that it gave out, and how much it saw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .history import Deliver, End, HistoryWriter, Start
 from .message import ReceivedMessage
 
 LATE_MS_MAX = 5_000
-"""What was due that long before a consumer ended, and has not come, counts as lost."""
+"""A message due that long before a consumer ended counts as lost if it has not come."""
 
 
 @attrs.frozen(eq=False)

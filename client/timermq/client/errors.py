@@ -1,4 +1,4 @@
-"""What can go wrong for a client, and who can do what about it."""
+"""The errors of a client, and the remedies."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Send(_Event, tag="send", frozen=True, kw_only=True):
     """The unique key; two sends with one id are two attempts to send one message."""
     topic: str
     queue: int | None = None
-    """Where it is to appear, if the producer says so."""
+    """The topic in which it is to appear, if the producer names it."""
     deliver_ms: int | None = None
     """The moment asked for."""
     delay_ms: int | None = None
@@ -151,7 +151,7 @@ class Publish(_Event, tag="publish", frozen=True, kw_only=True):
     broker: str = ""
     keys: tuple[str, ...] = ()
     """A producer that does not learn the unique key of what it sent names it by a key: a message
-    with an id that nobody sent is the one with the id of its key."""
+    with an id that was not sent is the one with the id of its key."""
 
 
 class Deliver(_Event, tag="deliver", frozen=True, kw_only=True):
@@ -191,7 +191,7 @@ class Skip(_Event, tag="skip", frozen=True, kw_only=True):
     topic: str
     queue: int
     offset: int
-    """Where it went on."""
+    """The queue offset at which it went on."""
     broker: str = ""
 
 
@@ -210,7 +210,7 @@ class End(_Event, tag="end", frozen=True, kw_only=True):
     """Whether this observer has seen all that its topics (and, of several in a group, its queues)
     hold."""
     topics: tuple[str, ...] = ()
-    """What it observed; empty: everything."""
+    """The topics that it observed; empty: all."""
     group: str = ""
     """Its group: the horizon of a group is that of its earliest member."""
 
@@ -257,7 +257,7 @@ class HistoryWriter:
 
     Args:
         path: Appended to; made when it is not there.
-        who: The writer's name; None: one that nobody else has.
+        who: The writer's name; None: one that no other writer has.
         clock_ms: The wall clock.
 
     Raises:

@@ -56,7 +56,7 @@ class _Request:
     is_sent: bool = False
     """A write that holds it has begun."""
     is_abandoned: bool = False
-    """Nobody waits for it any more."""
+    """No caller waits for it any more."""
     answer: Command | None = None
 
 

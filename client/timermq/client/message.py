@@ -113,7 +113,7 @@ class ReceivedMessage:
     sys_flag: int = 0
     """RocketMQ's flags: 1 packed; 0x100 LZ4, 0x200 Zstandard, else zlib."""
     broker_name: str = ""
-    """Where its queue is: queues of one number are on several brokers."""
+    """The broker of its queue: queues of one number are on several brokers."""
 
     @functools.cached_property
     def body(self) -> bytes:

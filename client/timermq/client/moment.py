@@ -27,5 +27,5 @@ def delay_ms(duration: datetime.timedelta) -> int:
 
 
 def now_ms() -> int:
-    """What the wall clock shows, in epoch milliseconds."""
+    """The wall clock's time, in epoch milliseconds."""
     return time.time_ns() // 1_000_000

@@ -66,7 +66,7 @@ def recall_request(group: str, topic: str, recall_handle: str) -> Command:
 
 @attrs.frozen(kw_only=True)
 class CancelReceipt:
-    """What became of a request to cancel a message or to move it."""
+    """The outcome of a request to cancel a message or to move it."""
 
     verdict: Verdict
     message_id: str

@@ -60,7 +60,7 @@ _PULL_ANSWERS = (
 
 @attrs.frozen(kw_only=True)
 class Subscribed:
-    """What a group wants of one topic."""
+    """The subscription of a group to one topic."""
 
     group: str
     topic: str
@@ -68,7 +68,7 @@ class Subscribed:
     """``*``, or tags separated by ``||``."""
     version: int
     start_from: Literal["first", "last"]
-    """Where the group begins when it has committed nothing."""
+    """The start of a group that has committed nothing."""
 
     def wants(self, message: ReceivedMessage) -> bool:
         """Whether the tag is one of those asked for; brokers compare hashes only."""
@@ -122,7 +122,7 @@ class ProcessQueue:
         self._clock_ms = clock_ms
         self._scope = trio.CancelScope()
         self._next_offset = -1
-        """What is pulled next; -1 while that is not known."""
+        """The offset of the next pull; -1 while that is not known."""
         self._given_end = -1
         self._done = -1
         self._committed = -1

@@ -276,7 +276,7 @@ class Producer:
     async def _ask(
         self, target: PendingMessage, command: Callable[[], Command], asked: Asked
     ) -> CancelReceipt:
-        """Ask the brokers that may have the message; an error counts only where nobody did it."""
+        """Ask the brokers that may have the message; an error counts only where none did it."""
         receipts: list[CancelReceipt] = []
         errors: list[ClientError] = []
         for holder in await self._holders(target):

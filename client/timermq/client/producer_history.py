@@ -1,4 +1,4 @@
-"""What a producer writes into a history: sends and requests before they leave, then the answers."""
+"""The lines of a producer in a history: sends and requests before they leave, then the answers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _items(recall_handle: str) -> list[str] | None:
 
 
 def verdict_of(answer: Command) -> Verdict:
-    """What the broker's answer to a recall means.
+    """The meaning of the broker's answer to a recall.
 
     Raises:
         BrokerRefusedError: Neither done nor in vain: the handle is none or for another topic, or

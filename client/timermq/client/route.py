@@ -1,4 +1,4 @@
-"""Where topics are: asked of the name servers, kept for a while.
+"""The routes of topics: asked of the name servers, kept for a while.
 
 A topic without a route may be made on first send: then the route of the template TBW102 stands in,
 with at most four queues, as all RocketMQ clients do. While no name server answers, what was known

@@ -1,4 +1,4 @@
-"""What a producer gets for a message that the broker has stored."""
+"""The receipt of a producer for a message that the broker has stored."""
 
 from __future__ import annotations
 

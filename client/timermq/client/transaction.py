@@ -9,7 +9,7 @@
         async with producer.transaction("Booked", b"42") as message_id:
             await book(message_id)
 
-The broker has the message before the block begins, and nobody sees it. Leaving the block commits
+The broker has the message before the block begins; no consumer sees it. Leaving the block commits
 it, an error in the block rolls it back. When neither reaches the broker, because the connection or
 this process ended, the broker asks a producer of the group: ``check`` says from what the work has
 left behind (a row in a database with the message's id, say) whether it was done.
@@ -59,7 +59,7 @@ _POSITION_DIGITS = 16
 
 
 class Decision(enum.Enum):
-    """What becomes of a transaction; the values are RocketMQ's."""
+    """The end of a transaction; the values are RocketMQ's."""
 
     COMMIT = 8
     ROLLBACK = 12
@@ -73,7 +73,7 @@ Check = Callable[[ReceivedMessage], Awaitable[Decision]]
 
 @attrs.frozen(kw_only=True)
 class _Half:
-    """Where the broker has the message."""
+    """The place of the message in the broker."""
 
     address: str
     unique_key: str

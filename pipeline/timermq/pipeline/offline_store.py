@@ -66,13 +66,13 @@ class OfflineStore:
     timer_files: TimerFiles
     timer_options: TimerOptions
     timers: Recovered
-    """Where the timer service would go on."""
+    """The positions at which the timer service would go on."""
 
     unreadable: set[int] = attrs.field(factory=set[int], init=False)
     """Positions of waiting records that a listing could not show, as far as it has read."""
 
     def pending(self) -> Iterator[PendingTimer]:
-        """What the next start would deliver, in order of slots."""
+        """The messages that the next start would deliver, in order of slots."""
         return PendingTimers(
             store=self.store,
             files=self.timer_files,
@@ -84,7 +84,7 @@ class OfflineStore:
         ).rows()
 
     def pending_levels(self) -> Iterator[PendingTimer]:
-        """What RocketMQ left in the queues of classic levels, and the next start takes over."""
+        """Messages that RocketMQ left in queues of classic levels; the next start adopts them."""
         for one in level_outlooks(self.store, self.timer_options):
             row = one.pending()
             if row is not None:
@@ -106,7 +106,7 @@ class OfflineStore:
         return count
 
     def quarantine(self) -> Quarantine:
-        """What could not be delivered."""
+        """The messages that could not be delivered."""
         precision_ms = self.timer_options.timer_precision_ms
         return Quarantine(self.store, TimerCounts(), self.timer_files.metrics, precision_ms)
 
@@ -148,7 +148,7 @@ def open_offline(
     """Open the store in a directory; it is closed when the block ends.
 
     Args:
-        disk: Where it is.
+        disk: Its disk.
         root: Its directory.
         store_options: With the sizes that its files have (``store_sizes.measure``).
         timer_options: The same.

@@ -78,7 +78,7 @@ class RunAdmission:
         return [accepted(one, result) for one, result in zip(admitted.each(), stored, strict=True)]
 
     def admit(self, columns: MessageColumns, now_ms: int) -> AdmittedColumns | None:
-        """What the admission routine decides on each message, if it lets all of them in.
+        """The decision of the admission routine on each message, if it lets all of them in.
 
         Returns:
             None when it may decide otherwise; nothing is counted then.
@@ -106,7 +106,7 @@ class RunAdmission:
         if tails is None or not self._timer_store.flow.takes_all(out_ms.tolist()):
             return None
         self._admission.counts.timers += len(columns)
-        # An absolute moment is stated anew, in the tail.
+        # An absolute moment is stated again, in the tail.
         own = (rows,) if unit_ms else (rows[:, :at], rows[:, end + 1 :])
         properties = np.concatenate((*own, tails), axis=1)
         redirected = attrs.evolve(

@@ -1,4 +1,4 @@
-"""The timer service: one door in, five stages, one nursery.
+"""The timer service: one entry, five stages, one nursery.
 
 ::
 
@@ -102,7 +102,7 @@ class TimerMessageStore:
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
         self._needed_at_end: tuple[int | None] | None = None
-        """What the next run needs of the log, once this one has closed its files."""
+        """The part of the log that the next run needs, once this one has closed its files."""
         self._rewinds = self._ends = False
         self._has_rebuilt = False
         """A damaged chain has ended the stages once; a second one ends the service."""
@@ -161,7 +161,7 @@ class TimerMessageStore:
         store.pins.add("timers", self.needed_from)
 
     def put(self, messages: Sequence[Message], *, is_retry: bool = False) -> list[TimerPutResult]:
-        """Store messages, each now or for its moment: the one door of the service.
+        """Store messages, each now or for its moment: the one entry of the service.
 
         Args:
             messages: As they came from a producer; at most what one batch of the store may hold.
@@ -242,7 +242,7 @@ class TimerMessageStore:
 
         A wheel whose read pointer was taken ahead by a wrong clock works, but gathers in one slot
         all that is due before. So the stages end, what the wheel has is forgotten, and recovery
-        makes it anew of the commit log: whatever has reached its topic is left out there. That
+        rebuilds it from the commit log: whatever has reached its topic is left out there. That
         reads the whole log, and nothing is answered meanwhile.
 
         Returns:
@@ -326,7 +326,7 @@ class TimerMessageStore:
         nursery.start_soon(publish.run, deliver[1], name="dequeue_put_message")
 
     def pending(self) -> PendingTimers:
-        """What will fire, as seen from now."""
+        """The pending messages, as seen from now."""
         state = self.state
         return PendingTimers(
             store=self.store,

@@ -46,7 +46,7 @@ class WheelOccupancy:
         return max(0, now_ms - int(self.times[0]) - self.precision_ms)
 
     def buckets(self, *, from_ms: int, width_ms: int, count: int) -> tuple[int, ...]:
-        """What waits, by spans of time from a moment on.
+        """The pending messages, by spans of time from a moment on.
 
         Args:
             from_ms: Beginning of the first bucket; slots before it count in it too.

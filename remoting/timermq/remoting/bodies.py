@@ -48,7 +48,7 @@ class BodyFormatError(RemoteProtocolError):
 
 @attrs.frozen(kw_only=True)
 class SubscriptionData:
-    """What a consumer wants of one topic."""
+    """The subscription of a consumer to one topic."""
 
     topic: str
     sub_string: str = "*"
@@ -125,7 +125,7 @@ class ConsumerData:
 
 @attrs.frozen(kw_only=True)
 class HeartbeatData:
-    """What a client says it is."""
+    """The description that a client gives of itself."""
 
     client_id: str
     producer_groups: Sequence[str] = ()
@@ -177,7 +177,7 @@ class QueueRoute:
 
 
 def decode_topic_route(body: bytes) -> list[QueueRoute]:
-    """Where a topic is: one row a broker.
+    """The route of a topic: one row a broker.
 
     Raises:
         BodyFormatError: Not a route.

@@ -14,7 +14,7 @@ ingested by the broker exactly once, or refused by a rule and remembered::
   but for BULK_STAGE, whose body is a block (``bulk_block``). Unknown names are passed over.
 - A part belongs to one attempt of one task: its name is new with every attempt. Blocks come one
   after the other, numbered from 0. The newest one may be sent again (its answer was lost), and
-  block 0 begins the part anew. A part without its last block is none; a broker that restarts
+  block 0 begins the part again. A part without its last block is none; a broker that restarts
   forgets it, and answers BULK_PART_UNKNOWN: the task begins again with block 0.
 - The first commit of a job wins. Any further one is answered with the state of the first
   (``taken`` says whether it named the same parts), and the parts that were not taken are dropped:
@@ -114,12 +114,12 @@ class OpenJob(_BulkBody):
     topics: tuple[str, ...] = attrs.field(default=(), validator=max_len(TOPICS_MAX))
     """Those that rows are to go to; they are made as a send would make them."""
     owner: str = attrs.field(default="", validator=max_len(NAME_SIZE_MAX))
-    """Whom the job belongs to, from its first BULK_OPEN on: a stream. Empty: whoever it is."""
+    """Whom the job belongs to, from its first BULK_OPEN on: a stream. Empty: any caller."""
 
 
 @attrs.frozen(kw_only=True)
 class BulkLimits(_BulkBody):
-    """What the broker takes; sizes in bytes, times in milliseconds.
+    """The broker's limits; sizes in bytes, times in milliseconds.
 
     A row beyond these is refused when it is ingested; a sink may say so earlier.
     """
@@ -135,7 +135,7 @@ class BulkLimits(_BulkBody):
     """Of the text ``name 0x01 value 0x02`` of all properties, with those of the broker: see
     ``own_properties_size``."""
     own_properties_size: int
-    """What the broker adds to them."""
+    """The properties that the broker adds to them."""
     block_size_max: int
     block_rows_max: int
     part_size_max: int
@@ -231,7 +231,7 @@ class AskStatus(_BulkBody):
     """BULK_STATUS, with a page of the refused rows."""
 
     after: int = attrs.field(default=0, validator=ge(0))
-    """Where the page begins: 0, or ``next`` of the page before."""
+    """Start of the page: 0, or ``next`` of the page before."""
     limit: int = attrs.field(default=0, validator=and_(ge(0), le(REFUSED_ROWS_MAX)))
     """Refused rows to be told."""
     fingerprint: str = attrs.field(default="", validator=max_len(FINGERPRINT_SIZE_MAX))
@@ -257,7 +257,7 @@ class JobStatus(_BulkBody):
     refused_rows: tuple[RefusedRow, ...] = ()
     """In the order in which they were refused."""
     next: int | None = None
-    """Where the next page begins; None: there is nothing more now."""
+    """Start of the next page; None: there is nothing more now."""
 
 
 @attrs.frozen(kw_only=True)

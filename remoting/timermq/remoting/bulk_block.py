@@ -240,7 +240,7 @@ def block_head(data: bytes) -> tuple[int, int, int]:
 
 
 class _Reader:
-    """What is left of some bytes."""
+    """The rest of some bytes."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data

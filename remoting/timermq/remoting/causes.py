@@ -1,4 +1,4 @@
-"""What went wrong in an error that is a group of groups, as nurseries make them."""
+"""The causes in an error that is a group of groups, as nurseries make them."""
 
 from __future__ import annotations
 

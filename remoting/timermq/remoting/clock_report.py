@@ -21,7 +21,7 @@ REPORT_SIZE_MAX = 4096
 
 @request_header
 class ClockHeader(RequestHeader):
-    """What an operator says of a broker's clock."""
+    """The confirmation of a broker's clock by an operator."""
 
     accept: bool = boolean("accept", default=False)
     """The wall clock is right as it is."""
@@ -36,9 +36,9 @@ class ClockReport:
     fault: str | None
     """Of UNSAFE: forward, backward or stopped."""
     now_ms: int
-    """What the broker works by."""
+    """The time by which the broker works."""
     wall_ms: int
-    """What its wall clock shows."""
+    """Its wall clock's time."""
     off_ms: int
     """How far the wall clock is ahead of what is trusted, or behind (negative); 0 when SAFE."""
     since_ms: int | None
@@ -51,7 +51,7 @@ class ClockReport:
     """The newest step; negative: back; 0: none."""
     last_step_at_ms: int | None
     drift_ppm: float | None
-    """Against a clock that nobody sets; None: not measured yet (ten minutes)."""
+    """Against a clock that cannot be set; None: not measured yet (ten minutes)."""
     read_ms: int
     """Slots before it are closed."""
     rewinds: bool = False

@@ -5,14 +5,14 @@ from __future__ import annotations
 import enum
 
 VERSION = 479
-"""What we report: RocketMQ 5.3.3. Clients learn from it that the broker is a recent one."""
+"""The version that we report: RocketMQ 5.3.3. Clients learn from it that the broker is recent."""
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
 
 class RequestCode(enum.IntEnum):
-    """What a request asks for."""
+    """The kinds of requests."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -136,7 +136,7 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """What a response says of its request; 0 is success."""
+    """The result of a request; 0 is success."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -170,7 +170,7 @@ class ResponseCode(enum.IntEnum):
 
 
 class LanguageCode(enum.IntEnum):
-    """What a client is written in; JSON headers carry the name, the others the number."""
+    """The language of a client; JSON headers carry the name, the others the number."""
 
     JAVA = 0
     CPP = 1
@@ -199,4 +199,4 @@ class LanguageCode(enum.IntEnum):
 
 
 _LANGUAGES = dict(LanguageCode.__members__)
-"""By name, looked at by every header: an enumeration makes its own table anew each time."""
+"""By name, looked at by every header: an enumeration makes a new table each time."""

@@ -25,7 +25,7 @@ from .send_run.send_v2 import SendV2, decode_send_v2
 if TYPE_CHECKING:
     from .send_run.send_run import RunForm, SendRun
 
-# Runs bring numpy: whoever only asks, as a client does, never gets one and does without it.
+# Runs bring numpy: a side that only asks, as a client does, never gets one and needs none.
 
 FRAME_SIZE_MAX = 16 << 20
 """Bytes of a frame without its length field; Java's default."""
@@ -48,7 +48,7 @@ FORMS_MAX = 8
 Request = Command | SendV2
 """One request."""
 Received: TypeAlias = "Request | SendRun"
-"""What a server receives: one request, or a run of sends."""
+"""The input of a server: one request, or a run of sends."""
 DecodeSend = Callable[[bytes], SendV2 | None]
 
 
@@ -62,7 +62,7 @@ def one_by_one(received: Iterable[Received]) -> list[Request]:
 
 
 class Event(enum.Enum):
-    """What ``next_event`` says when there is no command."""
+    """The answer of ``next_event`` when there is no command."""
 
     NEED_DATA = "need data"
     CLOSED = "closed"
@@ -269,7 +269,7 @@ class FrameConnection:
         return run, starts[count]
 
     def _frame_starts(self, data: bytes, at: int, word: int) -> tuple[list[int], int]:
-        """Where frames with this word begin, from ``at`` on, and where the last of them ends."""
+        """The starts of frames with this word, from ``at`` on, and the end of the last."""
         starts = [at]
         end, unpack, front, frame_max = (
             len(data),

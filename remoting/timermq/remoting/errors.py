@@ -1,4 +1,4 @@
-"""What can be wrong on the wire, and who is to blame."""
+"""The errors of the wire, and who is to blame."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class MessageQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LockBatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a consumer wants to hold, or to give back."""
+    """The queues that a consumer wants to lock or unlock."""
 
     client_id: Annotated[str, msgspec.Meta(min_length=1, max_length=CLIENT_ID_LENGTH_MAX)]
     consumer_group: str

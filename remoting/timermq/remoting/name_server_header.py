@@ -33,7 +33,7 @@ class RegisterBrokerHeader(BrokerHeader):
     """The body is in RocketMQ's packed form."""
     enable_acting_master: bool = boolean("enableActingMaster", default=False)
     ha_address: str = text("haServerAddr", default="")
-    """Where its slaves connect to."""
+    """The address for its slaves."""
     heartbeat_timeout_ms: int | None = integer("heartbeatTimeoutMillis", default=None)
     """How long it may be silent; None: as long as the name server lets brokers."""
 

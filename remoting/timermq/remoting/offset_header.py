@@ -23,7 +23,7 @@ class QueueHeader(RequestHeader):
 
 @request_header
 class QueryOffsetHeader(RequestHeader):
-    """Where a group goes on (14). Java: ``QueryConsumerOffsetRequestHeader``."""
+    """The next offset of a group (14). Java: ``QueryConsumerOffsetRequestHeader``."""
 
     consumer_group: str = text("consumerGroup")
     topic: str = text("topic")
@@ -33,7 +33,7 @@ class QueryOffsetHeader(RequestHeader):
 
 @request_header
 class CommitOffsetHeader(RequestHeader):
-    """Where a group is to go on (15). Java: ``UpdateConsumerOffsetRequestHeader``."""
+    """The new offset of a group (15). Java: ``UpdateConsumerOffsetRequestHeader``."""
 
     consumer_group: str = text("consumerGroup")
     topic: str = text("topic")
@@ -54,7 +54,7 @@ class SearchOffsetHeader(RequestHeader):
 
 @request_header
 class ResetOffsetHeader(RequestHeader):
-    """Where an operator has a group go on (222). Java: ``ResetOffsetRequestHeader``."""
+    """The offset that an operator sets for a group (222). Java: ``ResetOffsetRequestHeader``."""
 
     group: str = text("group")
     topic: str = text("topic")

@@ -11,7 +11,7 @@ from .request_header import RequestHeader, integer, request_header, text
 
 
 class PullFlag(enum.IntFlag):
-    """What a pull asks for besides messages; the bits of ``sysFlag``."""
+    """The wishes of a pull besides messages; the bits of ``sysFlag``."""
 
     COMMIT_OFFSET = 1
     """Commit ``commitOffset`` first."""
@@ -23,7 +23,7 @@ class PullFlag(enum.IntFlag):
 
 @request_header
 class PullHeader(RequestHeader):
-    """What a pull says; the parameters of Java's ``PullMessageRequestHeader``."""
+    """The header of a pull; the parameters of Java's ``PullMessageRequestHeader``."""
 
     consumer_group: str = text("consumerGroup")
     topic: str = text("topic")

@@ -1,4 +1,4 @@
-"""What a broker tells name servers of itself: REGISTER_BROKER and its kin, in both directions.
+"""The registration of a broker at name servers: REGISTER_BROKER and its kin, in both directions.
 
 The body has the broker's topics as JSON, or packed with zlib: lengths and texts, one topic a line
 of its own form. Java's broker sends the first unless it is set up otherwise.

@@ -7,8 +7,8 @@
 
 ``QueueHeader.of(command)`` reads each parameter once, ``QueueHeader(topic=…, queue_id=…).to_ext()``
 writes them. A parameter that is missing or malformed is refused where the processor takes it from
-the header, not before: so it has its place among the processor's other checks, and one that nobody
-takes is no fault.
+the header, not before: so it has its place among the processor's other checks, and one that is
+not taken is no fault.
 
 Source: Java ``CommandCustomHeader``, ``RemotingCommand.decodeCommandCustomHeader``, which refuses
 before all other checks.
@@ -42,7 +42,7 @@ class Parameter:
     default: object
     """``attrs.NOTHING``: it must be there."""
     words: Mapping[str, object] | None
-    """What it mostly is, as text and as value; None: the text is the value."""
+    """The most frequent value, as text and as value; None: the text is the value."""
 
     def field(self) -> object:
         """The field of a header that holds it."""
@@ -98,7 +98,7 @@ _Keep = Callable[[object, object], None]
 
 
 def _keeper(cls: type, name: str) -> _Keep:
-    """What sets a field of a frozen class, for who makes the value."""
+    """The setter of a field of a frozen class, for the maker of the value."""
     return cast("_Keep", getattr(cls, name).__set__)
 
 

@@ -39,7 +39,7 @@ class SendItem:
 
 @attrs.frozen(kw_only=True)
 class SendItemResult:
-    """What became of one message."""
+    """The result of one message."""
 
     code: int
     """A ``ResponseCode``; 0 and 10 to 12 mean stored."""

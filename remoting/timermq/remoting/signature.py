@@ -73,7 +73,7 @@ class SigningKey:
 
 
 def signed_content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:
-    """What the signature of a request is made over.
+    """The bytes over which the signature of a request is made.
 
     Args:
         ext: All parameters, as text, before any default is put in.

@@ -24,7 +24,7 @@ MAGIC_V2 = -626843477
 BODY_SIZE_MAX = 64 << 20
 """Bytes that a body may unpack to."""
 _WINDOW_SIZE_MAX = 1 << 27
-"""What Java's decoder takes."""
+"""The largest window that Java's decoder takes, bytes."""
 _ZSTD_STEP_SIZE = 256
 """Bytes taken at a time: 64 blocks at most, which unpack to no more than 8 MiB."""
 

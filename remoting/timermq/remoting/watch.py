@@ -26,7 +26,7 @@ WIDTH_MAX_MS = 86_400_000
 """A bucket: from a second to a day."""
 BUCKETS_MAX = 512
 INTERVAL_MIN_MS = 250
-"""Four snapshots a second, whoever asks for more."""
+"""Four snapshots a second, however many are asked for."""
 INTERVAL_MAX_MS = 60_000
 TOPIC_SIZE_MAX = 127
 """Characters of a text that topics are looked for by."""
@@ -41,7 +41,7 @@ _Body = TypeVar("_Body")
 
 @attrs.frozen(kw_only=True)
 class WatchView:
-    """What a watcher wants to see."""
+    """The request of a watcher."""
 
     width_ms: int = 1_000
     """Of one bucket."""
@@ -165,10 +165,10 @@ class Snapshot:
     """Of the newest of them; None when there never was one."""
     set_aside_ms: int | None = None
     held_up: int = 0
-    """Messages that the store does not take now; they are tried again for ever."""
+    """Messages that the store does not take now; they are retried for ever."""
     held_up_since_ms: int | None = None
     held_up_error: str | None = None
-    """What the store said last; None while it takes everything."""
+    """The store's last refusal; None while it takes everything."""
     failed_logins: int = 0
     """Since the start; 0 without access control."""
     failed_login_ms: int | None = None

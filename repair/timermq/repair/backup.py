@@ -1,6 +1,6 @@
 """The backup that a repair makes of files before it changes them: ``aside/<time>/`` in the store.
 
-A file is kept once a repair, before its first change: by a rename where it is made anew, by a copy
+A file is kept once a repair, before its first change: by a rename where it is replaced, by a copy
 where it is repaired in its place. A copy has its name only when it is whole and durable, so what
 stands there can be put back.
 """
@@ -32,7 +32,7 @@ class Backup:
     """One repair's directory; made with the first file.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         now_ms: Time of the repair, epoch ms.
     """

@@ -1,4 +1,4 @@
-"""What is written into the holes of the commit log: decided here, as bytes and positions.
+"""The content for the holes of the commit log: decided here, as bytes and positions.
 
 Queue offsets that no record has were lost in one of the holes between their neighbours. Each gets a
 lost record there; those that must stand earliest go first. The rest of a hole is filler.

@@ -1,4 +1,4 @@
-"""What can be wrong with a store, as data: one ``Finding`` a thing, with what a repair would do.
+"""The findings about a store, as data: one ``Finding`` a fault, with the step of a repair.
 
 Checks only find; which step repairs what was found stands in the finding, so that a dry run, a
 repair and an operator read the same list.
@@ -18,7 +18,7 @@ FINDINGS_MAX = 100_000
 
 
 class Step(enum.Enum):
-    """What a repair does about a finding."""
+    """The step of a repair for a finding."""
 
     NOTHING = "nothing"
     BACK_UP_FILE = "the file is moved to the backup"
@@ -34,7 +34,7 @@ class Step(enum.Enum):
     CUT_TIMER_LOG = "the timer log is cut there; messages behind are enqueued again, once"
     ENQUEUE_AGAIN = "the timer topic is read from its start; what has no unit is enqueued, once"
     RESET_CHECKPOINT = "the checkpoint is moved to the backup; the next start reads what it told"
-    CORRECT_REGISTER = "the register is written anew"
+    CORRECT_REGISTER = "the register is made again"
     RESTORE_TABLE = "the table is moved to the backup and its .bak takes its place"
     ADD_TOPIC = "the topic is added to the table"
     CLAMP_OFFSET = "the offset is set to the end of the queue"
@@ -61,7 +61,7 @@ class Finding:
     count: int = 1
     """Neighbouring things of the same kind: units, entries, messages."""
     subject: object = None
-    """What the step is done to; see the checks."""
+    """The target of the step; see the checks."""
 
     def row(self) -> dict[str, object]:
         """The finding as a line of JSON."""

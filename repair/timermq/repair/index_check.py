@@ -84,7 +84,7 @@ class IndexCheck:
             self._compare()
 
     def finish(self) -> Findings:
-        """What was found, once the whole log was taken."""
+        """The findings, once the whole log was taken."""
         if not self._is_off:
             self._compare()
         if not self._is_off and self._next_chunk() is not None:

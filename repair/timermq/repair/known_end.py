@@ -26,7 +26,7 @@ def known_end(disk: Disk, root: str, row: SegmentRow) -> LogReach:
     """How far the log reached for certain.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         row: The segments of the commit log.
 

@@ -71,7 +71,7 @@ class _Queue:
 
 @attrs.define(eq=False)
 class LogCheck:
-    """What the walk finds out; ``run`` does it, the other fields are its results."""
+    """The walk and its results: ``run`` does it, the other fields are the results."""
 
     disk: Disk
     root: str
@@ -282,7 +282,7 @@ class LogCheck:
         yield from self._finish_known(key, queue)
 
     def _finish_known(self, key: QueueKey, queue: _Queue) -> Findings:
-        """What a queue lacks, once it is known where it begins and ends."""
+        """The gaps of a queue, once its start and end are known."""
         sequence = queue.sequence
         for gap in sequence.gaps:
             is_behind = queue.units.row.segments and gap.end <= queue.units.first_shown()
@@ -306,7 +306,7 @@ class LogCheck:
         return self.last_exit_ok or not is_tail or run.first_py < self._dispatch_from()
 
     def _dispatch_from(self) -> int:
-        """Where the next start begins to make queue units again, after a run that was cut off."""
+        """Position from which the next start makes queue units again after a run was cut off."""
         page = checkpoint_page(self.disk, self.root)
         if page is None:
             return self.start

@@ -1,4 +1,4 @@
-"""What the walk over the commit log finds, put as findings."""
+"""The findings of the walk over the commit log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
 
 
 def lost_end_finding(row: SegmentRow, hole: Hole, reach: LogReach) -> Finding:
-    """What is lost of the end of the log, where nothing good follows."""
+    """The finding about the lost end of the log, where nothing good follows."""
     how = "the process was killed" if reach.was_killed else "the last start made them durable"
     finding = hole_finding(row, hole)
     return attrs.evolve(
@@ -58,12 +58,12 @@ def lost_end_finding(row: SegmentRow, hole: Hole, reach: LogReach) -> Finding:
 def tail_findings(
     row: SegmentRow, survey: LogSurvey, *, stated_end: int, last_exit_ok: bool
 ) -> Findings:
-    """What stands behind the last good record.
+    """The findings behind the last good record.
 
     Args:
         row: The segments.
         survey: A walk that is done.
-        stated_end: Where the log ended at the last clean stop.
+        stated_end: End of the log at the last clean stop.
         last_exit_ok: The last process closed the store.
     """
     file, at = row.path_of(_segment_of(row, survey.end)), survey.end % row.segment_size
@@ -202,7 +202,7 @@ def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: 
 
 
 def unit_text(unit: RawUnit | None) -> str:
-    """What a unit says, in words; ``NO_UNIT`` for None."""
+    """The text of a unit, in words; ``NO_UNIT`` for None."""
     if unit is None:
         return NO_UNIT
     return f"a unit of position {unit[0]}, size {unit[1]}, tags code {unit[2]}"

@@ -27,16 +27,16 @@ from .renewed_seals import RenewedSeals
 _CLEAR_SIZE = 1 << 20
 
 STEPS = (Step.RESTORE_LENGTH, Step.REPAIR_RECORD, Step.FILL_HOLE, Step.MARK_LOST, Step.CUT_TAIL)
-"""What is done here."""
+"""The steps that are done here."""
 
 
 class LogRepair:
     """Repairs one commit log.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
-        backup: Where originals are kept.
+        backup: The backup of the originals.
         log: A walk that is done.
     """
 

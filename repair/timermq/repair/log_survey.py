@@ -38,7 +38,7 @@ class Found:
     size: int
     data: bytes
     repaired: str = ""
-    """What its head says falsely, in place of what ``data`` has; empty when all is right."""
+    """The false values in its head, which ``data`` has right; empty when all is right."""
 
 
 class LogSurvey:
@@ -61,7 +61,7 @@ class LogSurvey:
         self.end = row.start
         """Behind the last good record, or the blank behind it; at least what is known."""
         self.tail_reason = ""
-        """What stands at the end instead of a record; empty when the segments end there."""
+        """The fault at the end instead of a record; empty when the segments end there."""
         self.tail_is_zero = True
         """Whether nothing was written behind the end."""
         self._row = row
@@ -90,7 +90,7 @@ class LogSurvey:
             self.tail_is_zero = all(self._is_zero(hole) for hole in self._holes)
 
     def _lost_end(self) -> Iterator[Hole]:
-        """What of the tail is a hole, since more than good records was there."""
+        """The holes of the tail, where more than good records was."""
         tail: list[Hole] = []
         for hole in self._holes:
             known_to = min(self._known_to, hole.end)

@@ -39,7 +39,7 @@ _TIMER = TIMER_TOPIC.encode()
 
 @attrs.frozen
 class _Message:
-    """What a delivery and the records that waited for it have in common."""
+    """The values shared by a delivery and the records that waited for it."""
 
     unique_key: bytes | None
     topic: bytes
@@ -49,7 +49,7 @@ class _Message:
 
 
 def with_origins(fills: Sequence[Fill], log: LogCheck) -> list[Fill]:
-    """What fills holes, with the origins that lost rolls and moved messages had.
+    """The records that fill holes, with the origins that lost rolls and moved messages had.
 
     Args:
         fills: As planned.

@@ -16,8 +16,8 @@ blank          where a hole reaches the end of its segment
 =============  ================================================================================
 
 A lost record is never larger than the record whose place it takes: where that had no properties, it
-has none either. One of the timer topic is a delete that names nobody, so that neither timer service
-stumbles over it; one of a delay level goes to ``rmq_sys_hole``.
+has none either. One of the timer topic is a delete that names no message, so that neither timer
+service stumbles over it; one of a delay level goes to ``rmq_sys_hole``.
 """
 
 from __future__ import annotations

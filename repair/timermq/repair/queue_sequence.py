@@ -10,7 +10,7 @@ a record states      then
 the next offset      it fits
 a later one          the record after it decides: does it follow this one, the offsets between
                      are a gap; does it follow the one before, this one is a misfit
-an earlier one       it is a misfit; but offset 0 begins the queue anew when the queue says so:
+an earlier one       it is a misfit; but offset 0 begins the queue again if the queue says so:
                      its topic was deleted and made again
 ===================  ===========================================================================
 """
@@ -54,7 +54,7 @@ class Misfit:
 
 @attrs.define(eq=False)
 class QueueSequence:
-    """What was seen of one queue so far."""
+    """The state of one queue so far."""
 
     topic: str
     queue_id: int

@@ -96,7 +96,7 @@ class AskedQueues:
     """The queues of a store that a walk over a damaged log asks: opened then, each as it is.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         options: Its settings.
         register: The list of its queues.
@@ -106,7 +106,7 @@ class AskedQueues:
         self, disk: Disk, root: str, options: StoreOptions, register: QueueRegister
     ) -> None:
         self.places = RecordPlaces(self._opened, register)
-        """What they tell of the places of records."""
+        """The places of records that they tell."""
         segment_size = options.mapped_file_size_consume_queue
         self._queues = ConsumeQueueTable(disk, root, segment_size=segment_size, read_only=True)
         self._is_opened = False

@@ -23,13 +23,13 @@ from .damage_fill import Fill
 
 @attrs.frozen(kw_only=True)
 class RenewedSeals:
-    """What one segment of the log is about to hold, and its seals then."""
+    """The coming content of one segment of the log, and its seals then."""
 
     start: int
     """Position of the segment."""
     segment: File
     writes: Sequence[Fill]
-    """What is written into it."""
+    """The bytes written into it."""
     holes: Sequence[Hole]
     """The holes that are filled."""
 
@@ -37,7 +37,7 @@ class RenewedSeals:
         """Write the new seals, durably (blocking); what has none gets none.
 
         Args:
-            disk: Where the store is.
+            disk: The disk of the store.
             seals: Of the log.
 
         Raises:

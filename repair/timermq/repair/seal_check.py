@@ -107,7 +107,7 @@ class SealCheck:
     def _find(
         self, row: SegmentRow, end: int, left: Callable[[RawSegment, list[int]], Finding]
     ) -> Findings:
-        """What is damaged before ``end``; ``left`` tells of neighbouring sectors that stay so."""
+        """The damage before ``end``; ``left`` makes the finding of sectors that stay so."""
         seals = SealReader(self.disk, f"{self.root}/{row.directory}")
         for segment in row.segments:
             if segment.size != row.segment_size or segment.start >= end:
@@ -119,7 +119,7 @@ class SealCheck:
                     yield from _findings(segment, file, seals, found, left)
 
     def _whole_sectors_before(self, end: int) -> int:
-        """What is compared of what was durable: a power cut may have taken a part of the last."""
+        """End of the compared sectors: a power cut may have taken a part of the last one."""
         return end if was_stopped(self.disk, self.root) else end - end % SECTOR_SIZE
 
 

@@ -33,7 +33,7 @@ class SegmentRow:
     """A row of segment files.
 
     Args:
-        disk: Where they are.
+        disk: Their disk.
         root: The store's directory.
         directory: Theirs, under the root.
         segment_size: Bytes that each of them must have.
@@ -62,7 +62,7 @@ class SegmentRow:
 
     @property
     def start(self) -> int:
-        """Where the oldest segment begins, 0 without any."""
+        """Start of the oldest segment, 0 without any."""
         return self.segments[0].start if self.segments else 0
 
     @property
@@ -75,7 +75,7 @@ class SegmentRow:
         return f"{self.directory}/{start:0{NAME_DIGITS}d}"
 
     def starts(self) -> Iterator[int]:
-        """Where segments begin or should begin, without gaps."""
+        """The starts of segments, missing ones too, without gaps."""
         yield from range(self.start, self.end, self.segment_size)
 
     def view(self, start: int) -> mmap.mmap | bytes:

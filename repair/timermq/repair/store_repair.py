@@ -46,12 +46,12 @@ show only when other damage is gone."""
 
 @attrs.frozen(kw_only=True)
 class RepairReport:
-    """What a repair found, what it left, and where the originals stand."""
+    """The result of a repair: findings, those that are left, and the place of the originals."""
 
     findings: tuple[Finding, ...]
-    """What was wrong, notes left out."""
+    """The findings before the repair, notes left out."""
     left: tuple[Finding, ...]
-    """What is wrong still."""
+    """The findings after the repair."""
     backup: str
     """Directory of the originals, under the root."""
     kept: tuple[str, ...]

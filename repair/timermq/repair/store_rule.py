@@ -37,17 +37,17 @@ class Severity(enum.Enum):
     DERIVED = "derived"
     """Damaged, and made again from other files: nothing is lost."""
     LOST = "lost"
-    """What stood there cannot be made again, or a promise was broken before."""
+    """The content cannot be made again, or a promise was broken before."""
 
 
 @attrs.frozen
 class RuleText:
-    """What the table says of a rule."""
+    """The row of the table for a rule."""
 
     promise: Promise | None
     """The promise that is broken; None: none is, but somebody asked."""
     means: str
-    """What is wrong when the rule is broken; one clause, without a full stop."""
+    """The meaning of a breach; one clause, without a full stop."""
     severity: Severity
     """Of most findings of the rule. A check gives another one where the case is milder or worse."""
     not_checked: str | None = None
@@ -231,7 +231,7 @@ class StoreRule(enum.Enum):
 
     @property
     def means(self) -> str:
-        """What is wrong when the rule is broken."""
+        """The meaning of a breach."""
         return self.value.means
 
     @property

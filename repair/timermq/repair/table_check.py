@@ -37,7 +37,7 @@ BROKER_TABLES = ("consumerOffset.json", "subscriptionGroup.json", "topics.json",
 """Tables that a broker makes."""
 
 DERIVED_TABLES = ("consumeQueues.json", "queueLocks.json", "timermetrics")
-"""Tables that are made anew when they are lost; locks are for a minute."""
+"""Tables that are made again when they are lost; locks are for a minute."""
 
 KNOWN_NAMES = frozenset(
     (
@@ -48,7 +48,7 @@ KNOWN_NAMES = frozenset(
 )
 
 SYSTEM_TOPICS = ("rmq_sys_", "RMQ_SYS_", SCHEDULE_TOPIC, "%RETRY%", "%DLQ%", "TRANS_CHECK_MAX")
-"""What the names of topics begin with that a broker makes by itself."""
+"""The prefixes of topics that a broker makes by itself."""
 
 
 @attrs.frozen
@@ -225,7 +225,7 @@ def table_problem(disk: Disk, path: str) -> StoreFormatError | None:
 
 
 def read_table(disk: Disk, path: str) -> object:
-    """What one file of a table holds, whatever its backup does.
+    """The content of one file of a table, whatever its backup does.
 
     Raises:
         StoreFormatError: It cannot be read.

@@ -21,9 +21,9 @@ class TableRepair:
     """Repairs the small files of one store.
 
     Args:
-        disk: Where it is.
+        disk: Its disk.
         root: Its directory.
-        backup: Where originals are kept.
+        backup: The backup of the originals.
     """
 
     def __init__(self, disk: Disk, root: str, backup: Backup) -> None:

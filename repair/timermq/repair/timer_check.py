@@ -264,7 +264,7 @@ class TimerCheck:
         wrong |= timer_log.targets(last) != live["time_ms"]
         if self.is_ours:
             wrong |= (first + 1 != whole.first[indexes]) & (first >= timer_log.min_pos)
-            # In between nobody knows how many a slot had.
+            # In between it is not known how many a slot had.
             for state in (flushed, whole):
                 is_state = last + 1 == state.newest[indexes]
                 wrong |= is_state & (num != state.num[indexes]) & (first >= timer_log.min_pos)

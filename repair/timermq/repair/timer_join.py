@@ -197,7 +197,7 @@ class TimerJoin:
 
     def _find_lost(self, timers: Int64s, origins: Int64s, units: Int64s) -> Findings:
         if self.checkpoint.extension is None and self.checkpoint.last_read_time_ms <= 0:
-            return  # without a checkpoint everything is looked at anew
+            return  # without a checkpoint everything is looked at again
         waits = units[units[:, 3] >= self.checkpoint.last_read_time_ms, 1]
         is_done = np.isin(timers[:, 0], origins[:, 0])
         is_queued = timers[:, 3] >= self.checkpoint.last_timer_queue_offset
@@ -219,12 +219,12 @@ class TimerJoin:
             )
 
     def _find_unknown(self) -> Findings:
-        """What cannot be judged, and must not be enqueued again: it may have been cancelled."""
+        """Find timers that cannot be judged: not to be enqueued again, they may be cancelled."""
         if self._unknown:
             finding = self._record(
                 self._unknown[0],
                 StoreRule.LOST,
-                "each rolled message delivered, or the delete that took it back",
+                "each rolled message delivered, or the delete that cancelled it",
                 f"neither of {len(self._unknown)} whose first records are cleaned, and maybe their "
                 "deletes",
                 Step.NOTHING,

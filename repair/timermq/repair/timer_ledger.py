@@ -1,4 +1,4 @@
-"""What the commit log tells about timers: pending messages, deliveries, cancels.
+"""The timers of the commit log: pending messages, deliveries, cancels.
 
 Filled while the log is walked, read by ``timer_check``. All of it goes by the position of the
 waiting record, except what RocketMQ wrote: its deliveries and deletes name no position, and are
@@ -144,7 +144,7 @@ class TimerLedger:
 
 @lru_cache(DESTINATION_COUNT_MAX)
 def _topic_hash(topic: bytes | None) -> int:
-    """What a unit of a message for a topic has; `NO_TOPIC` where the record names none."""
+    """The hash in a unit of a message for a topic; `NO_TOPIC` where the record names none."""
     return NO_TOPIC if topic is None else java_hash(topic.decode("utf-8", "replace"))
 
 

@@ -29,7 +29,7 @@ BEGUN_MS = 4 * SAVING_MS
 LATE_MS = 90_000
 """Milliseconds by which steps of clients and ends of processes are late at most."""
 SPANS_MS = (1, 50, 3_000, 60_000, 500_000, 3_600_000)
-"""Milliseconds from a step to the one that takes it back."""
+"""Milliseconds from a step to the one that undoes it."""
 ACCEPTED_SHARE = 0.4
 """Share of the clock steps after which an operator accepts the clock."""
 ACCEPTED_MS = (1, 60, 2_000, 60_000)
@@ -37,7 +37,7 @@ ACCEPTED_MS = (1, 60, 2_000, 60_000)
 
 
 def with_large_steps(scenario: Scenario) -> Scenario:
-    """The plan, mostly as it is, else with a step by years and mostly the one that takes it back.
+    """The plan, mostly as it is, else with a step by years and mostly the one that undoes it.
 
     They are drawn from a generator of their own: the rest of a seed's plan is what it was.
     """

@@ -1,4 +1,4 @@
-"""What a disk does to the files, and what may come of it: no more than that.
+"""Damage to files by a disk, and the effects that it may have: no others.
 
 A damage is one flipped bit, a sector of zeros, an older state of a sector, or a sector in the place
 of another. It is done where the store says that all is durable: what a kill or a power cut has left

@@ -51,7 +51,7 @@ def is_drained(broker: Broker) -> bool:
 def faults_in(
     broker: Broker, kept: Collection[str], is_expected: Callable[[int, str], bool]
 ) -> Iterator[str]:
-    """What is wrong with a store in which nothing should wait any more.
+    """The faults of a store in which nothing should wait any more.
 
     Args:
         broker: Serves it.
@@ -71,7 +71,7 @@ def faults_in(
         if entry.reason != EXPECTED_REASON and not is_expected(entry.origin_py, entry.reason)
     ]
     if odd:
-        yield f"in quarantine, though nobody poisoned it: {odd[0]}"
+        yield f"in quarantine, though it was not poisoned: {odd[0]}"
     missing = set(kept) - {entry.unique_id or "" for entry in entries}
     if missing:
         yield f"not in quarantine any more: {', '.join(sorted(missing))}"

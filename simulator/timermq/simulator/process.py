@@ -2,7 +2,7 @@
 
 It ends as its plan says: in order, or in the middle of anything. The end of a process is one
 instant: its disk takes nothing more, its connections break, its tasks are cancelled; what they do
-while they unwind reaches nobody.
+while they unwind has no effect.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class AwaitCounter(trio.abc.Instrument):
 
 @attrs.frozen(kw_only=True)
 class Surroundings:
-    """What one process leaves to the next, and who is told."""
+    """The things that one process leaves to the next, and its observers."""
 
     scenario: Scenario
     clock: StagedClock
     disk: MemoryDisk
     disk_faults: FaultRules | None
-    """What of the disk fails; None: nothing does."""
+    """The rules of the disk's faults; None: it has none."""
     network: StagedNetwork
     tell: Callable[[Event], None]
     """Takes events for the history."""
@@ -94,7 +94,7 @@ class Surroundings:
     removed: RemovedSegments
     """Takes what cleaning takes away."""
     damage: DamageAtRest
-    """What the disk has done to the files."""
+    """The damage that the disk has done to the files."""
 
 
 class Process:

@@ -19,7 +19,7 @@ BLOCKS_WRITTEN = 2
 
 
 class Place(enum.Enum):
-    """Where in an operation the process ends."""
+    """The place in an operation at which the process ends."""
 
     BEFORE = "before"
     MIDDLE = "middle"
@@ -45,7 +45,7 @@ class ProcessFile:
         return self.inner.read(offset, size)
 
     def next_data(self, offset: int) -> int:
-        """Where the next block is."""
+        """Offset of the next block of data."""
         return self.inner.next_data(offset)
 
     def write(self, offset: int, data: Bytes) -> None:

@@ -20,7 +20,7 @@ SEEDS_A_LINE = 25
 
 @attrs.define
 class Tally:
-    """What became of the seeds that have been run."""
+    """The results of the seeds that have been run."""
 
     seeds: int = 0
     virtual_ms: int = 0
@@ -29,7 +29,7 @@ class Tally:
     cpu_ms: int = 0
     broken: int = 0
     counts: Counter[str] = attrs.field(factory=Counter[str])
-    """What has happened, and how often."""
+    """The events by name, and their counts."""
 
     def add(self, result: SeedResult) -> None:
         """Add the result of one more seed."""

@@ -1,4 +1,4 @@
-"""What cleaning takes away is written down before it goes: messages of the topics, and a count.
+"""The content of cleaned segments, written down before it goes: the topics' messages, and a count.
 
 No consumer may have come so far. The last reader would take for lost what had arrived and gone.
 What was damaged has been written down before it was, and says nothing any more.

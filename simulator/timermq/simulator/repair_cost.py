@@ -1,4 +1,4 @@
-"""What a repair costs behind which slots of long ago are read again.
+"""The cost of a repair behind which slots of long ago are read again.
 
 A roll window is two days, and some seconds in a plan. What waits rolls from one to the next through
 all the time in between: a few times in the one, hundreds of thousands of times in the other. So a

@@ -63,7 +63,7 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
 
 
 def history_lines(outcome: Outcome) -> Iterator[str]:
-    """What everybody saw: the line in the history, the wall clock since the start, who, what."""
+    """The events of a history: the line in it, the wall clock since the start, who, what."""
     named = set(_NAMED.findall(" ".join(outcome.faults)))
     is_cut = len(outcome.events) > LINES_MAX and bool(named)
     for number, event in enumerate(outcome.events, start=2):

@@ -2,7 +2,7 @@
 
 It knows nothing of what is ours beside its numbers: blocks in both checkpoints end in a checksum of
 these numbers, so they do not count when it has written them. What it has not done is not in the
-files: it has served nobody.
+files: it has served no client.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ CPU_SECONDS_MAX = 300.0
 
 
 MISREAD = "broken frame"
-"""What no client here sends: the connection has lost bytes, or made some up."""
+"""The event of a frame that no client here sends: the connection lost or invented bytes."""
 CUT_OFF = "no room for"
 """Why a broker cuts off who does not read; here everybody does."""
 TOLD_OF_FAULTS = frozenset({"clock is UNSAFE", "transaction discarded: not decided in time"})

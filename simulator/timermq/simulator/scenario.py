@@ -74,7 +74,7 @@ class EndKind(enum.Enum):
 
 
 class Trigger(enum.Enum):
-    """What the end waits for, once its time has come."""
+    """The condition that the end waits for, once its time has come."""
 
     TIME = "time"
     AWAIT = "await"
@@ -127,7 +127,7 @@ class Rot:
 
 @attrs.frozen(kw_only=True)
 class Rest:
-    """What happens to the files between a process and the next one."""
+    """The events for the files between a process and the next one."""
 
     losses: tuple[Loss, ...] = ()
     damages: tuple[DamageDraw, ...] = ()
@@ -159,7 +159,7 @@ class Life:
     is_repaired: bool = False
     """Whether the store is repaired before the process begins."""
     rest: Rest | None = None
-    """What happens to the files after its end; None stands for nothing."""
+    """The events for the files after its end; None: there are none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -258,7 +258,7 @@ class Scenario:
     delays_commits: bool = False
     """Whether transactions may ask for a moment."""
     begun: Begun | None = None
-    """What RocketMQ has left in the store; None: the simulation begins without a store."""
+    """The store left by RocketMQ; None: the simulation begins without a store."""
 
     def settings_of(self, life: Life | None) -> Settings:
         """The settings of a process; None: of the last one."""

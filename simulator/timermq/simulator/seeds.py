@@ -17,7 +17,7 @@ from .scenario import FaultKind
 
 @attrs.frozen(kw_only=True)
 class SeedResult:
-    """What became of the simulation of one seed."""
+    """The result of the simulation of one seed."""
 
     seed: int
     digest: str
@@ -29,7 +29,7 @@ class SeedResult:
     cpu_ms: int
     """Seconds of the processor that it took."""
     counts: Mapping[str, int] = {}
-    """What has happened, and how often."""
+    """The events by name, and their counts."""
 
     def row(self) -> Mapping[str, object]:
         """The result as one line of text."""

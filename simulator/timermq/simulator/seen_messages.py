@@ -1,4 +1,4 @@
-"""What has been received and must be found by its key until it is cleaned.
+"""The received messages, which must be found by their keys until they are cleaned.
 
 A look-up brings the index up to date first, so a message that stands in a queue is found, whatever
 of the index was durable. Only a power cut can undo it, of a broker that does not sync first.
@@ -21,13 +21,13 @@ Place = tuple[int, int]
 
 
 def place_of(message: StoredMessage | Record) -> str:
-    """Where a message stands, as rules name it."""
+    """The place of a message, as rules name it."""
     return f"{message.topic}/{message.queue_id}@{message.queue_offset}"
 
 
 @attrs.define(eq=False)
 class SeenMessages:
-    """What consumers have seen in one simulation.
+    """The messages that consumers have seen in one simulation.
 
     Args:
         is_sync: Queues show only what is on the disk.
@@ -72,13 +72,13 @@ class SeenMessages:
                 self._places.clear()
 
     def places(self, topic: str, message_id: str) -> set[Place]:
-        """Where a message must be found."""
+        """The places at which a message must be found."""
         return set(self._places.get((topic, message_id), ()))
 
     def faults_of(
         self, found: Sequence[StoredMessage], wanted: tuple[str, str], asked_for: set[Place]
     ) -> Iterator[str]:
-        """What is wrong with the answer to a look-up by topic and unique key.
+        """The fault in the answer to a look-up by topic and unique key.
 
         Args:
             found: The messages in it.

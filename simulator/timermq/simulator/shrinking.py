@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def kind_of(fault: str) -> str:
-    """What makes two faults the same: the promise's name, or the beginning of the words."""
+    """The identity of a fault: the promise's name, or the beginning of the words."""
     text = fault.partition(" s: ")[2] if fault.startswith("at ") else fault
     return " ".join(text.split()[: 1 if text.split()[0].isupper() else 4])
 

@@ -1,4 +1,4 @@
-"""What clients of a simulation do, as data: steps with their times, and the messages in them."""
+"""The steps of a simulation's clients, as data: with their times, and the messages in them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Leaving(enum.Enum):
 
 
 class Decision(enum.Enum):
-    """What a producer says of its transaction, as RocketMQ's flags."""
+    """The decision of a producer on its transaction, as RocketMQ's flags."""
 
     UNKNOWN = 0
     COMMIT = 8
@@ -137,7 +137,7 @@ class Transact:
     item: Item
     decision: Decision
     checked: Decision
-    """What the client answers when the broker asks about the transaction."""
+    """The client's answer when the broker asks about the transaction."""
 
 
 @attrs.frozen(kw_only=True)

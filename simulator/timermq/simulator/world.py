@@ -58,20 +58,20 @@ RESTART_SECONDS_MAX = 64.0
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What became of a simulation."""
+    """The result of a simulation."""
 
     scenario: Scenario
     judged: Mapping[Rule, int]
     """How many messages, arrivals or queues each rule was held against."""
     events: tuple[Event, ...]
     faults: tuple[str, ...]
-    """What happened that must not; empty: all promises were kept."""
+    """The broken promises; empty: all were kept."""
     crashes: int
     requests: int
     """How many requests the clients have sent."""
     virtual_ms: int
     counts: Mapping[str, int]
-    """What happened how often, so that it shows what the plan has reached."""
+    """The counts of events, which show the parts that the plan has reached."""
 
     @property
     def operations(self) -> int:
@@ -93,9 +93,9 @@ class World:
 
     def __init__(self, scenario: Scenario) -> None:
         self.faults: list[str] = []
-        """What has happened that must not."""
+        """The broken promises so far."""
         self.counts = Counter(dict.fromkeys(ROWS, 0))
-        """What has happened, and how often."""
+        """The events by name, and their counts."""
         self._scenario = scenario
         self._clock = StagedClock()
         self._disk = MemoryDisk(now_ms=self._clock.now_ms, total=DISK_SIZE)
@@ -117,10 +117,10 @@ class World:
             seen=self._seen,
             counts=self.counts,
         )
-        """What the disk does to the files between processes."""
+        """The damage that the disk does to the files between processes."""
         self._is_damaging = scenario.is_damaged
         self._quarantined: list[Entry] = []
-        """What is in quarantine in the end."""
+        """The messages in quarantine in the end."""
         self._around = Surroundings(
             scenario=scenario,
             clock=self._clock,
@@ -248,7 +248,7 @@ class World:
                 await self._live_again(None)
 
     def _rest(self, life: Life) -> None:
-        """What happens to the files behind a process, before the next one."""
+        """The events for the files behind a process, before the next one."""
         if life.rest is None:
             if self._is_damaging:
                 self.damage.remember()

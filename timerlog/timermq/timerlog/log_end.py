@@ -24,7 +24,7 @@ def find_end(queue: MappedFileQueue, start: int) -> int:
 
     Args:
         queue: The segments, ``wrote`` at the end of the last.
-        start: Where reading begins: the start of a segment.
+        start: The start of the reading: that of a segment.
     """
     end = start
     for first, units in chunks(queue, start):
@@ -39,7 +39,7 @@ def find_end(queue: MappedFileQueue, start: int) -> int:
 
 
 def hollow_segments(queue: MappedFileQueue) -> list[int]:
-    """Where segments begin that hold nothing, before the last: they were lost.
+    """The starts of segments that hold nothing, before the last: they were lost.
 
     Seals tell of it too, where there are any.
     """

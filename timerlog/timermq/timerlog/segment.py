@@ -40,7 +40,7 @@ def units_in(segment_size: int) -> int:
 
 
 def parts(pos: int, count: int, segment_size: int) -> Iterator[tuple[int, int]]:
-    """Where ``count`` units go when the log ends at ``pos``: (position, number) by segment."""
+    """The places of ``count`` units when the log ends at ``pos``: (position, number) by segment."""
     while count:
         left = segment_size - pos % segment_size
         fitting = min(max(left - BLANK.size, 0) // UNIT.size, count)
@@ -67,7 +67,7 @@ def _blank(left: int) -> bytes:
 
 
 def chunks(queue: MappedFileQueue, from_pos: int) -> Iterator[tuple[int, Units]]:
-    """What stands where units stand, from ``from_pos`` on: (position of the first, entries).
+    """The entries at the places of units, from ``from_pos`` on: (position of the first, entries).
 
     A chunk lies within one segment.
     """
@@ -90,7 +90,7 @@ def chunks_of(segment: MappedFile, pos: int, end: int) -> Iterator[tuple[int, Un
 
 
 def gather(segment: MappedFile, positions: Int64s, end: int) -> tuple[Units, Flags]:
-    """What stands at positions of one segment, and which of it are units before ``end``."""
+    """The entries at positions of one segment, and which of them are units before ``end``."""
     count = units_in(segment.size)
     index, rest = np.divmod(positions - segment.start, UNIT.size)
     inside = (rest == 0) & (index >= 0) & (index < count) & (positions + UNIT.size <= end)

@@ -40,7 +40,7 @@ CHECKPOINT = Layout(
 assert CHECKPOINT.size == 56
 
 EXTENSION_AT = 64
-"""Where our block begins in the page."""
+"""Offset of our block in the page."""
 
 EXTENSION_MAGIC = int.from_bytes(b"TMQ1", "big")
 EXTENSION_VERSION = 1
@@ -63,17 +63,17 @@ assert _NUMBERS_END <= 512
 
 @attrs.frozen(kw_only=True)
 class CheckpointExtension:
-    """What our block of the page says."""
+    """The values of our block of the page."""
 
     precision_ms: int
     """Width of a slot of the wheel file."""
     scan_py: int
-    """Where recovery reads the commit log from to learn what was delivered."""
+    """Position from which recovery reads the commit log to learn what was delivered."""
 
 
 @attrs.frozen(kw_only=True)
 class DurablePositions:
-    """Where a recovery would begin that found the checkpoint as it is on the disk."""
+    """The positions of a recovery that found the checkpoint as it is on the disk."""
 
     read_ms: int
     queue_offset: int
@@ -102,7 +102,7 @@ class TimerCheckpoint:
         """Read the checkpoint; a missing file is created empty, which reads as all zero.
 
         Args:
-            disk: Where the file is.
+            disk: The disk of the file.
             path: Of the file; its directory exists.
             read_only: Nothing is created.
 

@@ -82,7 +82,7 @@ class TimerLog:
         """Open the segments in ``directory``; ``recover`` must follow.
 
         Args:
-            disk: Where they are.
+            disk: Their disk.
             directory: Made with the first segment.
             segment_size: Bytes, at least ``SEGMENT_SIZE_MIN``; that of the files that are there.
             read_only: Nothing is written, made or removed.
@@ -117,7 +117,7 @@ class TimerLog:
 
     @property
     def min_pos(self) -> int:
-        """Where the oldest segment begins."""
+        """Start of the oldest segment."""
         return self._queue.min_offset
 
     @property
@@ -136,7 +136,7 @@ class TimerLog:
         return starts[-1] if starts else self.min_pos
 
     def positions(self, count: int) -> Int64s:
-        """Where the next ``count`` units will stand (at least 1); blanks are skipped."""
+        """Positions of the next ``count`` units (at least 1); blanks are skipped."""
         return np.concatenate(
             [
                 np.arange(pos, pos + fitting * UNIT.size, UNIT.size)

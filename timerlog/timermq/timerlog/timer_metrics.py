@@ -78,7 +78,7 @@ class TimerMetrics:
             self.add(topic, count)
 
     def _metric(self, topic: str) -> _Metric:
-        """What is counted of a topic. It is known from then on, and is never forgotten."""
+        """The counts of a topic. It is known from then on, and is never forgotten."""
         metric = self._metrics.get(topic)
         if metric is None:
             metric = self._metrics[topic] = _Metric(0, 0)
@@ -86,7 +86,7 @@ class TimerMetrics:
         return metric
 
     def replace(self, counts: Mapping[str, int]) -> None:
-        """Take counts that were made anew; topics that are not among them have 0."""
+        """Take counts that were made again; topics that are not among them have 0."""
         before = self.counts()
         for topic in dict.fromkeys((*before, *counts)):
             change = counts.get(topic, 0) - before.get(topic, 0)

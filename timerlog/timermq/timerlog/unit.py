@@ -130,7 +130,7 @@ def are_units(units: Units) -> Flags:
 
 
 def pack_exact(order_py: Int64s | int, behind_ms: Int64s | int) -> Int64s:
-    """What ``reserved`` says about messages; 0, which says nothing, where it would not fit.
+    """The value of ``reserved`` for messages; 0, which says nothing, where it would not fit.
 
     Args:
         order_py: Position of each message's first record.

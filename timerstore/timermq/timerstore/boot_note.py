@@ -28,7 +28,7 @@ SIZE_MAX = 512
 
 @attrs.frozen
 class BootNote:
-    """What ``timermq-boot`` says; the defaults where it says nothing."""
+    """The values in ``timermq-boot``; the defaults where it has none."""
 
     boot_id: str = ""
     """Empty: not known."""
@@ -77,7 +77,7 @@ def write_boot_note(disk: Disk, root: str, log_end: int, *, durably: bool) -> No
     Without room for it the next start takes a kill for a power cut.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         log_end: End of the log, which is durable.
         durably: The note must outlast a power cut: the log has damage before its end.

@@ -32,7 +32,7 @@ class Cleaner:
     """Decides what goes, and whether the disk has room for sends.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Root of the store.
         options: Ages, hours and ratios.
         now_ms: Wall clock.

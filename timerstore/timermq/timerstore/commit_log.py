@@ -50,7 +50,7 @@ class CommitLog:
     """The records of a store.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: ``<root>/commitlog``.
         segment_size: Bytes of one segment.
         read_only: Nothing is written; the end found by recovery is kept in memory.
@@ -73,9 +73,9 @@ class CommitLog:
             disk, directory, segment_size, reserve=True, read_only=read_only, sealed=sealed
         )
         self.old = OldBytes(self._files)
-        """What was there when the log was opened, once its seals are trusted."""
+        """The bytes from before the log was opened, once its seals are trusted."""
         self.places = RecordPlaces(sealed_size=self._sealed_size)
-        """Where records begin behind damage; with queues it knows more (``ask_queues``)."""
+        """The starts of records behind damage; with queues it knows more (``ask_queues``)."""
 
     @property
     def min_offset(self) -> int:
@@ -225,7 +225,7 @@ class CommitLog:
         return decode_record(self.read(self.min_offset, found.size)).store_ms
 
     def next_segment_start(self, phy_offset: int) -> int:
-        """Where the segment after the one of a position begins."""
+        """Start of the segment after the one of a position."""
         return phy_offset - phy_offset % self.segment_size + self.segment_size
 
     def scan(self, first: int, *, check_crc: bool) -> LogScan:

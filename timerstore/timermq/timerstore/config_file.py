@@ -61,7 +61,7 @@ def load_json(disk: Disk, path: str) -> object | None:
 
 
 def first_table(copies: Iterable[tuple[str, Callable[[], bytes | None]]]) -> object | None:
-    """What the first copy of a table says that says anything; None when none does.
+    """The content of the first copy of a table that has any; None when none does.
 
     Args:
         copies: The path of each, and what reads its bytes.
@@ -101,7 +101,7 @@ def read_bytes(disk: Disk, path: str) -> bytes | None:
 
 
 def parse_table(path: str, data: bytes) -> object | None:
-    """What the bytes of a file say (``parse_json``); None for blanks alone.
+    """The value in the bytes of a file (``parse_json``); None for blanks alone.
 
     Raises:
         StoreFormatError: They cannot be read; ``path`` names them.
@@ -119,7 +119,7 @@ async def save_json(
     """Replace a configuration file, keeping the old one as ``.bak``. One at a time for a path.
 
     Args:
-        disk: Where the file is.
+        disk: The disk of the file.
         path: Its path.
         text: What it says from now on.
         at_change: Called as soon as the file, or its ``.bak``, is another one.

@@ -48,7 +48,7 @@ class UnsealedBitError(StoreError):
 
 @attrs.frozen(kw_only=True)
 class Seal:
-    """What is known of a file."""
+    """Checksum, size and time of a file."""
 
     crc: int
     size: int
@@ -102,7 +102,7 @@ def load_sealed(disk: Disk, path: str, *, read_only: bool) -> object | None:
     """``load_json``, seals compared: what has changed by itself is not believed.
 
     Args:
-        disk: Where the file is.
+        disk: The disk of the file.
         path: Its path.
         read_only: A bit that has flipped is turned back in memory alone.
 
@@ -210,7 +210,7 @@ def _fits(seal: Seal | None, data: bytes) -> bool:
 
 
 def _replaced(disk: Disk, path: str, data: bytes) -> bytes:
-    """Write a file anew, in one step; its ``.bak`` stays."""
+    """Replace a file in one step; its ``.bak`` stays."""
     file = disk.open(f"{path}.tmp", create=True)
     try:
         file.truncate(len(data))

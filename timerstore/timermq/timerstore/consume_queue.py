@@ -47,7 +47,7 @@ class ConsumeQueue:
     """The units of one topic and queue.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: ``<root>/consumequeue/<topic>/<queueId>``.
         topic: Topic.
         queue_id: Queue.
@@ -77,9 +77,9 @@ class ConsumeQueue:
         self.written_end = 0
         """Behind the last unit that ``recover`` found behind the end; 0 when there is none."""
         self.last = LastUnits()
-        """What ``lose`` found in the newest file."""
+        """The units that ``lose`` found in the newest file."""
         self.lost_from_py: int | None = None
-        """Where the records of such units begin, -1 when that cannot be said."""
+        """Position of the first record of such units, -1 when that cannot be said."""
         self._disk = disk
         self._segment_size = segment_size
         self._read_only = read_only
@@ -178,7 +178,7 @@ class ConsumeQueue:
         Raises:
             QueueGapError: Units before ``first_offset`` are missing.
             OSError: The disk did not take them.
-            StoreFailedError: What stood in the files of a queue that begins anew may come back.
+            StoreFailedError: What stood in the files of a queue that begins again may come back.
 
         Source: ConsumeQueue.putMessagePositionInfo.
         """

@@ -23,7 +23,7 @@ class ConsumeQueueTable:
     """The queues by topic and queue id.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         root: Root of the store.
         segment_size: Bytes of one file of a queue.
         read_only: Nothing is written.

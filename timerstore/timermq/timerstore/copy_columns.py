@@ -48,7 +48,7 @@ class CopyColumns:
     target_of: NDArray[np.intp]
     """Which of them each copy goes to."""
     origins: NDArray[np.int64]
-    """What each copy's preparedTransactionOffset says."""
+    """The preparedTransactionOffset of each copy."""
 
     def __len__(self) -> int:
         return len(self.block)
@@ -56,7 +56,7 @@ class CopyColumns:
 
 @attrs.frozen(eq=False)
 class _Cuts:
-    """What is taken over of each record: its body, and the properties that it keeps."""
+    """The parts kept of each record: its body, and the properties that it keeps."""
 
     body_starts: Places
     body_ends: Places

@@ -32,7 +32,7 @@ _DIGITS_MAX = 10
 
 @attrs.frozen(kw_only=True)
 class DelayOffsets:
-    """What ``config/delayOffset.json`` says of the levels."""
+    """The offsets of the levels in ``config/delayOffset.json``."""
 
     offsets: dict[int, int]
     """Level, from 1 on, to the queue offset of its next message."""

@@ -2,7 +2,7 @@
 
 A put hands over the units of its batch together with the batch's end in the log. With ASYNC_FLUSH
 they go to their queues at once; with SYNC_FLUSH only when the log is durable up to there, so that
-nobody reads by queue what a power cut could still undo. Batches stay in the order of the log.
+no reader finds by queue what a power cut could still undo. Batches stay in the order of the log.
 
 If a queue cannot be written (disk full), its batch and all later ones wait here and are tried
 again; the messages themselves are safe in the log.

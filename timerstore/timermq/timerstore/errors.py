@@ -28,7 +28,7 @@ class StoreLockedError(StoreError):
 
 
 def no_access(error: PermissionError) -> str:
-    """What is not let in to a file, in one line: it is there, or may be."""
+    """The error of a file without access, in one line: it is there, or may be."""
     found = (error.strerror or "permission denied").lower()
     return f"{error.filename}: expected access for user {os.geteuid()}, found {found}"
 

@@ -39,9 +39,9 @@ _TOKEN = re.compile(
 _WORDS = {"true": True, "false": False, "null": None}
 
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
-"""What fastjson escapes; half surrogate pairs, which no file can hold, are ours."""
+"""The characters that fastjson escapes; half surrogate pairs, which no file can hold, are ours."""
 _SPECIAL_ASCII = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
-"""What it escapes in its browser-compatible style."""
+"""The characters that it escapes in its browser-compatible style."""
 _SHORT = {
     '"': '\\"',
     "\\": "\\\\",
@@ -85,7 +85,7 @@ def fastjson(value: object, *, pretty: bool = True) -> str:
 
 
 def fastjson_pieces(table: Mapping[str, object]) -> Iterator[str]:
-    """What ``fastjson`` prints of a table, in pieces: those of its maps are an entry each."""
+    """The text of a table as ``fastjson`` prints it, in pieces: those of maps are an entry each."""
     return _map_pieces(table, 0, 1)
 
 
@@ -98,7 +98,7 @@ class _Reader:
         self._at = 0
         """Behind the current token."""
         self._start = 0
-        """Where the current token begins."""
+        """Start of the current token."""
         self._token: re.Match[str] | None = None
 
     def whole(self) -> object:

@@ -29,11 +29,11 @@ class GetStatus(enum.IntEnum):
 
 @attrs.frozen(kw_only=True)
 class GetResult:
-    """What a read of a queue gave."""
+    """The result of a read of a queue."""
 
     status: GetStatus
     next_offset: int
-    """Where to read next."""
+    """The offset of the next read."""
     min_offset: int
     max_offset: int
     records: tuple[bytes, ...] = ()

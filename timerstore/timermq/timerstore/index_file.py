@@ -36,7 +36,7 @@ WALK_COUNT_MAX = 1 << 20
 
 
 class CutWalkError(StoreError):
-    """A chain has more entries than are looked at: what stands behind them nobody knows.
+    """A chain has more entries than are looked at: those behind them are not known.
 
     Attributes:
         count: Entries that were looked at.
@@ -322,7 +322,7 @@ class IndexFile:
         return not self.is_empty and not is_outside
 
     def _entries(self) -> Callable[[int], tuple[int, int, int, int]]:
-        """What reads the entry at a byte of the file: the map, or the file while none is to be had.
+        """The reader of the entry at a byte of the file: the map, or the file while there is none.
 
         A map is a further open file. Who asks for a message must not fail for want of one.
         """

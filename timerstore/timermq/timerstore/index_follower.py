@@ -89,7 +89,7 @@ class IndexFollower:
         self._index = index
         self._read_only = read_only
         self._fresh: deque[Fresh] = deque()
-        """What was just written, in the order of the log."""
+        """The records just written, in the order of the log."""
         self._fresh_count = self._fresh_size = 0
 
     @classmethod
@@ -170,7 +170,7 @@ class IndexFollower:
         self.position = end
 
     def _pass_damage(self, keys: KeyColumns, start: int) -> int:
-        """Where the next record stands; one that is certain all the same is indexed."""
+        """Position of the next record; one that is certain all the same is indexed."""
         found = next(iter(LogReading(self._log, start, purpose="keys of records")), None)
         if found is None:
             return self._log.max_offset

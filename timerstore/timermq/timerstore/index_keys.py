@@ -62,7 +62,7 @@ def keys_in(properties: bytes) -> list[bytes]:
 
 
 def index_text(topic: bytes, key: bytes) -> bytes:
-    """What is hashed for a key; broken UTF-8 as Java reads it."""
+    """The bytes hashed for a key; broken UTF-8 as Java reads it."""
     return _as_java_reads(b"%b#%b" % (topic, key))
 
 
@@ -76,7 +76,7 @@ def _head_hash(topic: str) -> int:
 
 
 class _TopicHeads(dict[str, bytes]):
-    """What stands before the keys of a topic."""
+    """The prefix of the keys of a topic."""
 
     def __missing__(self, topic: str) -> bytes:
         head = self[topic] = topic.encode() + b"#"
@@ -93,7 +93,7 @@ class FreshRecords:
     start: int
     """Position of the first one."""
     end: int
-    """Where the log goes on behind them."""
+    """Position in the log behind them."""
     store_ms: int
     topics: Sequence[str]
     properties: Sequence[bytes]
@@ -129,7 +129,7 @@ class FreshColumns:
     start: int
     """Position of the first one."""
     end: int
-    """Where the log goes on behind them."""
+    """Position in the log behind them."""
     store_ms: int
     heads: NDArray[np.int32]
     """Hashes of what stands before the key of each: its topic."""
@@ -209,7 +209,7 @@ class KeyColumns:
     """Keys before these that are hashed already."""
 
     def hashed(self) -> KeyHashes:
-        """What the index takes of all that was added."""
+        """The hashes of all added keys, for the index."""
         self._hash()
         parts = self._before
         return KeyHashes(
@@ -283,7 +283,7 @@ class KeyColumns:
 
         Args:
             data: Bytes of the log from a record on.
-            phy_offset: Where the block stands.
+            phy_offset: Position of the block.
             count_max: Most records.
 
         Returns:

@@ -1,4 +1,4 @@
-"""What of an index file is true when it may not have been closed cleanly.
+"""The valid part of an index file that may not have been closed cleanly.
 
 The header is written last, when entries and slots are durable, so what it counts is true. The slots
 may say more, or less:
@@ -6,10 +6,10 @@ may say more, or less:
 | slots on the disk | why | decision |
 | --- | --- | --- |
 | all below the header's count, as many in use as it says | no flush was under way | taken |
-| one at or above the count | slots were written, the header was not | made anew |
-| fewer or more in use | some pages were lost | made anew |
+| one at or above the count | slots were written, the header was not | made again |
+| fewer or more in use | some pages were lost | made again |
 
-Slots are made anew from the entries, which are looked at on this way: the first that cannot be one
+Slots are made again from the entries, which are looked at on this way: the first that cannot be one
 (position going back, link that does not descend) and all behind it are dropped. A caller that fills
 the index adds them again, because the header then says less.
 

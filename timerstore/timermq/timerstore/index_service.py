@@ -52,7 +52,7 @@ class IndexService:
     """All index files of a store.
 
     Args:
-        disk: Where they are.
+        disk: Their disk.
         directory: Their directory.
         hash_slots: Slots of a file.
         entries_max: Entries of a file, entry 0 included.

@@ -37,7 +37,7 @@ class Hole:
     position: int
     end: int
     reason: str
-    """What is wrong with the first of them."""
+    """The fault of the first of them."""
     reaches_segment_end: bool
 
     @property
@@ -73,7 +73,7 @@ _BODY_SIZE_AT = HEAD.offset_of("body_length")
 
 
 def _body_size(view: mmap.mmap | bytes, at: int) -> int:
-    """What the head of an IPv4 record says about its body, within reason."""
+    """The body's size by the head of an IPv4 record, within reason."""
     found = int.from_bytes(view[at + _BODY_SIZE_AT : at + _BODY_SIZE_AT + 4], signed=True)
     return max(found, 0)
 

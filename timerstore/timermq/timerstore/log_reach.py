@@ -26,12 +26,12 @@ from .seal_reader import SealReader
 
 @attrs.frozen(kw_only=True)
 class LogReach:
-    """What is known of a log's end; -1 stands for a position that is not known."""
+    """The known facts about a log's end; -1 stands for a position that is not known."""
 
     sealed_to: int = -1
     """Up to where the log is sealed."""
     known_to: int = -1
-    """What stands before it was there for certain."""
+    """Records before it were there for certain."""
     compared_to: int = -1
     """Before it, what is unlike its seal is damaged."""
     was_killed: bool = False
@@ -49,12 +49,12 @@ class LogReach:
         is_ours: bool,
         last_exit_ok: bool,
     ) -> LogReach:
-        """What is known of a store's commit log.
+        """The known facts about a store's commit log.
 
         Args:
-            disk: Where the store is.
+            disk: The disk of the store.
             root: Its directory.
-            segment_starts: Where its segments begin, ascending.
+            segment_starts: Starts of its segments, ascending.
             segment_size: Bytes of each of them.
             first: Position of a record; seals of stretches before it are not read.
             is_ours: This program wrote the checkpoint last. If another one did, nothing that ours

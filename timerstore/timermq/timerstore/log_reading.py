@@ -36,7 +36,7 @@ class LogReading:
 
     def __init__(self, log: CommitLog, first: int, *, end: int | None = None, purpose: str) -> None:
         self.holes: list[Hole] = []
-        """What was no record, so far."""
+        """The holes found so far."""
         self._log = log
         self._at = first
         self._end = log.max_offset if end is None else min(end, log.max_offset)
@@ -63,7 +63,7 @@ class LogReading:
                     self._at += len(repaired)
 
     def _pass_damage(self, reason: str) -> bytes | None:
-        """What stood at a damaged place, if that is certain; else go behind the hole there."""
+        """The record at a damaged place, if that is certain; else go behind the hole there."""
         at, segment = self._at, self._log.segment_at(self._at)
         end = self._log.next_segment_start(at)
         repaired: bytes | None = None

@@ -1,4 +1,4 @@
-"""What dispatch, index and recovery need of a record in the log: no body, no objects."""
+"""The parts of a log record for dispatch, index and recovery: no body, no objects."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ _ROLLBACK = int(SysFlag.TRANSACTION_ROLLBACK)
 
 
 SECTOR_SIZE = 512
-"""What a disk writes whole or not at all, bytes."""
+"""Size of an atomic write of a disk, bytes."""
 
 
 class LogRecord(NamedTuple):

@@ -23,7 +23,7 @@ class LogScan:
         self.end = first
         """End of the last good record, or of the blank behind it."""
         self.reason = "the end of the last segment"
-        """What stands at the end instead of a record."""
+        """The reason for the end: no record stands there."""
         self._files = files
         self._check_crc = check_crc
 

@@ -22,7 +22,7 @@ RECORD_COUNT = 64
 """Records that are compared with their units in one go: about a millisecond."""
 
 RECORD_WORK = 1024
-"""What comparing a record with its unit counts, in bytes: small ones cost the processor more than
+"""The cost of comparing a record with its unit, in bytes: small ones cost the processor more than
 the disk. At four mebibytes a second it is at most a twentieth of a processor."""
 
 log = structlog.get_logger("timermq.timerstore.log_scrub")
@@ -40,9 +40,9 @@ class LogScrub:
         self._log = store.log
         self._seals = SealScrub(store.log.old.files, store.log.old.note)
         self._from = self._to = 0
-        """What has been compared with its seals around where the walk is."""
+        """The stretch around the walk that was compared with its seals."""
         self._next = -1
-        """Where the walk goes on; anything else may be within a record."""
+        """Position at which the walk goes on; any other may be within a record."""
 
     @property
     def start(self) -> int:
@@ -89,7 +89,7 @@ class LogScrub:
         self._seals.announce(max(at, self._to) if self._from <= at else at, end)
 
     def _wanted(self, segment: MappedFile, at: int) -> int:
-        """Where what is to be compared with its seals ends before the record at ``at`` is read."""
+        """End of the part to compare with its seals before the record at ``at`` is read."""
         end = at + BLANK_SIZE
         if end > min(self._to, segment.end) or self._seals.is_unread(at, end):
             return end
@@ -150,7 +150,7 @@ class LogScrub:
         return True
 
     def _behind(self, segment: MappedFile, at: int) -> int:
-        """Where the next good record stands, or the end of what has been compared."""
+        """Position of the next good record, or the end of what has been compared."""
         places, to = self._log.places, self._to
         size = places.size_at(at)
         first = min(at + max(size, 1), to)

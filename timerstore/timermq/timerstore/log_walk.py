@@ -39,7 +39,7 @@ class LogWalk:
     reach: LogReach = attrs.field(init=False)
     """How far the log reached for certain."""
     scan: LogScan = attrs.field(init=False)
-    """Where the walk ends."""
+    """The end of the walk."""
     count: int = attrs.field(init=False, default=0)
     """Records walked over."""
     newest: int | None = attrs.field(init=False, default=None)
@@ -47,9 +47,9 @@ class LogWalk:
     repairs: dict[int, bytes] = attrs.field(init=False, factory=dict[int, bytes])
     """Position of a damaged record to the record as it was."""
     reasons: dict[int, str] = attrs.field(init=False, factory=dict[int, str])
-    """What was wrong with each that is repaired."""
+    """The fault of each that is repaired."""
     holes: list[Hole] = attrs.field(init=False, factory=list[Hole])
-    """What was no record, or is not as it was written, before the end of what is known."""
+    """The parts that were no record, or are not as written, before the known end."""
 
     def __attrs_post_init__(self) -> None:
         self.scan = self._scan(self.first)
@@ -119,7 +119,7 @@ class LogWalk:
         return repaired if is_allowed else None
 
     def _hole(self) -> Hole | None:
-        """What is damaged where the walk has ended; None where the log may end there."""
+        """The damage at the end of the walk; None where the log may end there."""
         log, at = self.store.log, self.scan.end
         segment = log.segment_at(at)
         known_to = self.reach.known_to
@@ -139,7 +139,7 @@ class LogWalk:
 
     @property
     def shown_to(self) -> int:
-        """Where the last record ended that a killed process had brought to its queue; -1: none.
+        """End of the last record that a killed process had brought to its queue; -1: none.
 
         Without a seal that is all that tells records from the remains of a write that failed.
         """
@@ -153,7 +153,7 @@ class LogWalk:
 
 
 def damage_of_text(log: CommitLog, phy_offset: int, size: int) -> str:
-    """What a crash did to topic or properties of a record, which have no checksum; or nothing."""
+    """The damage of a crash to topic or properties of a record, which have no checksum; or none."""
     data = log.read(phy_offset, size)
     if is_torn(data, phy_offset % log.segment_size):
         return "a record that lacks a sector"

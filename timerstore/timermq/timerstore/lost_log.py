@@ -37,7 +37,7 @@ def check_log_is_there(store: StoreFiles) -> None:
 
 
 def _sign(store: StoreFiles) -> str | None:
-    """What shows that there was a log; None without a sign."""
+    """The sign that there was a log; None without one."""
     if store.checkpoint.physic_msg_timestamp > 0 or (store.checkpoint.durable_py or 0) > 0:
         return "the checkpoint tells of durable messages"
     if not store.last_exit_ok:

@@ -32,7 +32,7 @@ class LostPlaces:
     _ends: list[int] = attrs.field(factory=list[int])
 
     def note(self, begin: int, end: int) -> None:
-        """What stands in [begin, end) of the log is not as it was written."""
+        """Note that [begin, end) of the log is not as it was written."""
         self._begins.append(begin)
         self._ends.append(end)
 

@@ -37,7 +37,7 @@ class PlacedUnit(NamedTuple):
 
 @attrs.frozen
 class LostRecords:
-    """What stood in one hole."""
+    """The lost content of one hole."""
 
     hole: Hole
     units: tuple[PlacedUnit, ...]
@@ -45,7 +45,7 @@ class LostRecords:
 
 
 def lost_records(store: StoreFiles, holes: Iterable[Hole]) -> tuple[LostRecords, ...]:
-    """What stood in the holes; queues must not be cut yet.
+    """The lost content of the holes; queues must not be cut yet.
 
     Of a record whose unit is damaged too, or was not made yet, nothing is told here: if another one
     of its queue stands behind the hole, ``lost_places`` finds that it is missing.

@@ -45,7 +45,7 @@ def begin_lost_segments(disk: Disk, directory: str, names: Sequence[str], size: 
     """Begin lost segments again (blocking).
 
     Args:
-        disk: Where they are.
+        disk: Their disk.
         directory: Theirs.
         names: Of the segments that are there.
         size: Bytes of one.

@@ -36,7 +36,7 @@ class MappedFileQueue:
     """A log in segments.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: Their directory; created with the first segment.
         segment_size: Bytes of one segment.
         reserve: Reserve the blocks of a new segment and map it (logs: no surprises while writing
@@ -78,7 +78,7 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Where the oldest segment begins; 0 without segments."""
+        """Start of the oldest segment; 0 without segments."""
         return self.segments[0].start if self.segments else 0
 
     def load(self) -> None:

@@ -47,7 +47,7 @@ TRANSACTION_MASK = 0xC
 # A msgspec structure: a sixth of the cost of an attrs class, and several are made a message.
 # `gc=False`: it holds no containers, so the collector need not look at it.
 class Message(msgspec.Struct, eq=False, gc=False):
-    """What a producer hands in; position, queue offset and store time come with the append."""
+    """A message of a producer; position, queue offset and store time come with the append."""
 
     topic: str
     queue_id: int

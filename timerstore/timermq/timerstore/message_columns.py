@@ -68,7 +68,7 @@ class MessageColumns:
 
 @attrs.frozen(eq=False)
 class StoredColumns:
-    """Where the messages of a run stand now."""
+    """The places of a run's messages after the append."""
 
     phy_offsets: NDArray[np.int64]
     """Positions of their records in the commit log."""

@@ -2,7 +2,7 @@
 
 A position from outside may point anywhere, also into a body that was made to look like a record.
 A record begins there only if a queue says so: the unit of the topic, queue and queue offset that
-the record states has this position and this size. Nobody but the broker writes units.
+the record states has this position and this size. Only the broker writes units.
 
 Source: Java ``DefaultMessageStore.lookMessageByOffset``, which takes any bytes for a record.
 """
@@ -30,7 +30,7 @@ from .unit_scrub import put_right_around
 
 
 class _Stated(NamedTuple):
-    """What the bytes at a position say, if they are a record."""
+    """The record in the bytes at a position, if they are one."""
 
     size: int
     topic: str

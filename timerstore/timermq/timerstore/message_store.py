@@ -65,9 +65,9 @@ class MessageStore:
         self.options = options = files.options
         self.commit_log = log = files.log
         self.recovery = recovery
-        """What opening found and did."""
+        """The result of opening."""
         self.pins = Pins(files.register)
-        """What its owners need of the log."""
+        """The part of the log that its owners need."""
         self._lock = lock
         self._read_only = files.read_only
         self._is_closed = False
@@ -129,7 +129,7 @@ class MessageStore:
         """Open a store, recovering whatever the last process left; an empty directory is a new one.
 
         Args:
-            disk: Where it is.
+            disk: Its disk.
             root: Its directory.
             options: Settings; segment sizes must be those of the files.
             now_ms: Wall clock.
@@ -282,7 +282,7 @@ class MessageStore:
     async def delete_topic(self, topic: str, at: Callable[[], None] = lambda: None) -> None:
         """Remove the queues of a topic; its records stay in the log until they are cleaned.
 
-        ``at`` is called in the same step: a message that comes later begins the topic anew, at 0.
+        ``at`` is called in the same step: a message that comes later begins the topic at 0.
         OSError: no room to note it, and nothing has changed. StoreFailedError: a sync failed.
 
         Source: DefaultMessageStore.deleteTopics.

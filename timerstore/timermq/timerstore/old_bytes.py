@@ -19,7 +19,7 @@ from .seal_page import SECTOR_SIZE, STRETCH_SIZE
 
 
 class OldBytes:
-    """What a log held when it was opened.
+    """The content of a log when it was opened.
 
     Args:
         files: The log.

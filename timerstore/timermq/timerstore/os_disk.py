@@ -40,7 +40,7 @@ STAT_BLOCK_SIZE = 512
 """Unit of ``st_blocks``, bytes, whatever the file system."""
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
-"""Where Linux names its boot."""
+"""The file in which Linux names its boot."""
 
 LOCK_FIRST_BYTE = struct.pack("hhqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 """``struct flock`` of 64-bit Linux: an exclusive lock on byte 0, as Java takes it."""
@@ -89,7 +89,7 @@ class OsFile:
             raise _named(error, f"reading {size} bytes at {offset}", self.path) from error
 
     def next_data(self, offset: int) -> int:
-        """Where the next block is; the position of the descriptor, which this moves, is not used.
+        """Offset of the next block; the position of the descriptor, which this moves, is not used.
 
         Source: Linux ``lseek(2)``, SEEK_DATA.
         """
@@ -369,7 +369,7 @@ class OsDisk:
 
 
 def _mode(path: str) -> int | None:
-    """What is at a place; None for nothing.
+    """The mode of the file at a path; None for nothing.
 
     ``os.path.exists`` calls missing whatever it is not let in to.
     """
@@ -380,7 +380,7 @@ def _mode(path: str) -> int | None:
 
 
 def _named(error: OSError, doing: str, path: str) -> OSError:
-    """What the system says of a descriptor names no file: the same error with place and deed."""
+    """An error of a descriptor names no file: the same error with place and deed."""
     return OSError(error.errno, f"{error.strerror} ({doing})", path)
 
 

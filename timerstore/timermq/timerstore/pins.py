@@ -75,7 +75,7 @@ class Pins:
 
     @property
     def released_to(self) -> int:
-        """What stood before this position was removed, and no owner needed it; 0: nothing was."""
+        """End of the removed records, which no owner needed; 0: none were removed."""
         return self._register.cleaned_to
 
     def release(self, end: int) -> None:

@@ -146,7 +146,7 @@ def join_run(texts: Sequence[bytes]) -> bytes | None:
 
 @lru_cache(256)
 def _mark(name: bytes) -> bytes:
-    """What stands before the value of every property ``name`` but the first of a text."""
+    """The bytes before the value of every property ``name`` but the first of a text."""
     return b"\x02" + name + b"\x01"
 
 

@@ -62,7 +62,7 @@ class PropertyColumns:
         return self._first[place]
 
     def _place(self, name: bytes) -> slice | None:
-        """Where its values stand; None when only text by text shows it."""
+        """The places of its values; None when only text by text shows it."""
         mark, text = name + b"\x01", self._first
         at = text.find(mark)
         if at < 0:

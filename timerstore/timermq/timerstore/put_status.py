@@ -1,4 +1,4 @@
-"""What became of a message that was put: RocketMQ's PutMessageStatus and the result around it."""
+"""The result of a put message: RocketMQ's PutMessageStatus and the result around it."""
 
 import enum
 
@@ -36,7 +36,7 @@ class PutStatus(enum.IntEnum):
 
 # A structure of msgspec's for the reason given at `Message`.
 class PutResult(msgspec.Struct, frozen=True, gc=False):
-    """What became of one message; positions are -1 when it was refused."""
+    """The result of one message; positions are -1 when it was refused."""
 
     status: PutStatus
     phy_offset: int = -1
@@ -51,5 +51,5 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def end(self) -> int:
-        """Where the record ends: what to wait for before calling it durable."""
+        """End of the record: the position to wait for before calling it durable."""
         return self.phy_offset + self.size

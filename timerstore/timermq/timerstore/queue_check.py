@@ -101,7 +101,7 @@ def _first_from(queue: ConsumeQueue, phy_offset: int) -> int:
 
 
 def _shown_position(log: CommitLog, queue: ConsumeQueue, offset: int) -> int | None:
-    """Where the record stands that a unit shows; None if there is none."""
+    """Position of the record that a unit shows; None if there is none."""
     if not queue.min_offset <= offset < queue.max_offset or not shows_record(log, queue, offset):
         return None
     return int(queue.units(offset, 1)[0]["phy_offset"])
@@ -132,7 +132,7 @@ class _Count:
     next: int | None = None
     """Queue offset of the next one, None before the first."""
     end: int = 0
-    """Where the last one ends."""
+    """End of the last one."""
     is_shown: bool = True
     """Whether the units that the queue has for these records are theirs."""
 
@@ -280,7 +280,7 @@ class QueueCheck:
         }
 
     def _end_by_files(self, key: QueueKey, *, is_noted: bool) -> int:
-        """Where a queue goes on of which the log has no record; 0: the register says it."""
+        """Next offset of a queue of which the log has no record; 0: the register says it."""
         queue = self._store.queues.get(*key)
         if queue is None:
             return 0

@@ -33,7 +33,7 @@ RecordFilter = Callable[[bytes], bool]
 
 @attrs.define
 class _Batch:
-    """What one read has gathered: runs of neighbouring records, and how much."""
+    """The records gathered by one read: runs of neighbours, and how much."""
 
     runs: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
     """(position, size) of each run in the commit log."""

@@ -49,7 +49,7 @@ class QueueRegister:
     """The list, as last written.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Root of the store.
     """
 
@@ -75,7 +75,7 @@ class QueueRegister:
 
     @property
     def log_end(self) -> int:
-        """Where the durable log ended when the list was written, 0 without a list."""
+        """End of the durable log when the list was written, 0 without a list."""
         return self._content.logEnd
 
     @property
@@ -185,7 +185,7 @@ class QueueRegister:
 def _with_ends(
     queues: Mapping[str, Mapping[int, int]], ends: Mapping[tuple[str, int], int]
 ) -> dict[str, dict[int, int]]:
-    """Next queue offsets by topic and queue id, some of them stated anew."""
+    """Next queue offsets by topic and queue id, some of them new."""
     listed = {topic: dict(offsets) for topic, offsets in queues.items()}
     for (topic, queue_id), end in ends.items():
         listed.setdefault(topic, {})[queue_id] = end

@@ -231,5 +231,5 @@ def host_flags(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
 
 
 def blank_record(size_left: int) -> bytes:
-    """What is written where a segment ends: its remaining size and the blank's magic."""
+    """The bytes at the end of a segment: its remaining size and the blank's magic."""
     return BLANK.pack(size_left, BLANK_MAGIC)

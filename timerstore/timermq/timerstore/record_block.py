@@ -65,7 +65,7 @@ def joined_runs(positions: Places, sizes: Places) -> list[tuple[int, int]]:
     """(position, size) of what is left when neighbours are joined.
 
     Args:
-        positions: Where records stand in the log, ascending; at least one.
+        positions: Positions of records in the log, ascending; at least one.
         sizes: Their sizes.
     """
     ends = positions + sizes

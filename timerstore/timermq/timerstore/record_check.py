@@ -54,7 +54,7 @@ _BODY = HEAD.cut("body_crc", "body_length")
 
 
 class CheckKind(enum.Enum):
-    """What stands at a position."""
+    """The kinds of content at a position."""
 
     RECORD = "record"
     BLANK = "blank"
@@ -70,7 +70,7 @@ class CheckResult:
     size: int
     """Bytes of the record; of a blank what it covers; 0 when bad."""
     reason: str = ""
-    """What is wrong; names the field."""
+    """The fault; names the field."""
 
 
 def check_record(

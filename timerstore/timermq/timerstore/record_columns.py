@@ -101,7 +101,7 @@ class RecordColumns:
     def _fresh(
         self, columns: PropertyColumns | None, offsets_py: Places, *, end: int, store_ms: int
     ) -> Fresh:
-        """What the index is told."""
+        """The rows for the index."""
         topics = [entry.topic for entry in _of_rows(self.entries, self.entry_of)]
         if columns is not None:
             fresh = FreshColumns.of(columns, topics, offsets_py, end=end, store_ms=store_ms)

@@ -1,7 +1,7 @@
-"""Where the next record begins behind damage in the commit log.
+"""The start of the next record behind damage in the commit log.
 
 That something looks like a whole record is no proof: the body of a message may hold one, with its
-own position and a right checksum. While the record around it is sound nobody looks there. Where its
+own position and a right checksum. While the record around it is sound it is not read. Where its
 head is damaged, these tell where it ends, in this order:
 
 - its size, if the head is as its seal says, or if the lengths inside add up to it;
@@ -51,13 +51,13 @@ UNIT_COUNT = 64
 """Units of a queue that are read together."""
 
 _MAGIC_START = MAGIC_V1.to_bytes(4, signed=True)[:3]
-"""What both versions of a record's magic begin with."""
+"""The bytes with which both versions of a record's magic begin."""
 _BLANK_MARK = BLANK_MAGIC.to_bytes(4, signed=True)
 
 
 @attrs.frozen
 class LogPart:
-    """What may be read of a segment; places in it are counted from the start of the view."""
+    """The readable part of a segment; places in it are counted from the start of the view."""
 
     view: mmap.mmap | bytes
     limit: int
@@ -82,7 +82,7 @@ class LogPart:
 
 
 class RecordPlaces:
-    """What is known of the places of records, for those who read behind damage.
+    """The known places of records, for readers behind damage.
 
     Args:
         queues: Gives the queues of the store, when they are needed; None where there are none.
@@ -129,7 +129,7 @@ class RecordPlaces:
         self._sizes = {at: size for at, size in self._sizes.items() if at < end}
 
     def behind(self, part: LogPart, at: int) -> int | None:
-        """Where reading goes on behind a damaged record: at a good one, or at the blank.
+        """The next place to read behind a damaged record: a good one, or the blank.
 
         Args:
             part: The rest of the segment.
@@ -275,7 +275,7 @@ class _Shown:
 
     @cached_property
     def _end(self) -> int:
-        """Where the newest record ends that any queue shows: all before it are in theirs."""
+        """End of the newest record that any queue shows: all before it are in theirs."""
         return max(queue.max_physic_offset for queue in self._queues.values())
 
     def _read(self, low: int) -> None:
@@ -299,7 +299,7 @@ def _places(queue: ConsumeQueue, first: int, end: int) -> Iterator[tuple[int, in
 
 
 def _looking_good(part: LogPart, first: int, shown: _Shown) -> Iterator[int]:
-    """Where from a place on something stands that looks like a record, and may be one."""
+    """The next place, from a place on, that looks like a record, and may be one."""
     at = first
     while (found := part.view.find(_MAGIC_START, at + MAGIC_AT, part.limit)) >= 0:
         at = found - MAGIC_AT
@@ -311,7 +311,7 @@ def _looking_good(part: LogPart, first: int, shown: _Shown) -> Iterator[int]:
 
 
 def _place_stated(part: LogPart, at: int) -> _Place | None:
-    """What a record whose lengths add up states; None where none stands."""
+    """The place that a record whose lengths add up states; None where none stands."""
     size = part.stated_size(at)
     if not size:
         return None
@@ -325,7 +325,7 @@ def _place_stated(part: LogPart, at: int) -> _Place | None:
 
 
 def _blank_from(part: LogPart, first: int) -> int | None:
-    """Where from a place on the blank of the segment stands."""
+    """The place of the segment's blank, from a place on."""
     at = first
     while part.is_whole and (found := part.view.find(_BLANK_MARK, at + MAGIC_AT)) >= 0:
         at = found - MAGIC_AT

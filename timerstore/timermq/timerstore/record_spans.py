@@ -1,4 +1,4 @@
-"""Where the parts of a record stand: the one place that follows the lengths inside it.
+"""The offsets of a record's parts: the one place that follows the lengths inside it.
 
 Plain functions on bytes, for the hot path. Nothing here looks at more than the bytes it is given,
 and no length leads to a slice or an allocation before it is compared with them: random bytes have
@@ -83,7 +83,7 @@ def head_size(data: bytes | mmap.mmap, at: int = 0) -> int:
 def record_spans(
     data: bytes | mmap.mmap, at: int = 0, limit: int | None = None
 ) -> tuple[int, int, int, int]:
-    """Where things are in the record at ``at``.
+    """The offsets of the parts of the record at ``at``.
 
     Args:
         data: A whole record, or a segment that holds it.
@@ -140,7 +140,7 @@ def _spans_of_any(data: bytes | mmap.mmap, at: int, end: int) -> tuple[int, int,
 def _part_end(
     data: bytes | mmap.mmap, name: str, *, at: int, length_size: int, size_max: int, end: int
 ) -> int:
-    """Where the part that begins at ``at`` ends; its length stands right before it."""
+    """End of the part that begins at ``at``; its length stands right before it."""
     if at > end:
         raise RecordError(f"record: {name}: expected its length, found the end of the record")
     # A negative length read as unsigned is above its maximum.

@@ -1,6 +1,6 @@
 """The scrub of a store: its bytes at rest are compared, one pass after the other, while it serves.
 
-What nobody reads may rot unseen until it is due. So a pass looks at all that is there when it
+Unread bytes may rot unseen until they are due. So a pass looks at all that is there when it
 begins, the oldest first: commit log and queues, timer log, tables. What is decided here is plain;
 when a piece is looked at is up to who calls ``step``, which takes a millisecond or less of work.
 

@@ -83,7 +83,7 @@ def _factors() -> Sums:
 
 FACTORS = _factors()
 INVERSES: Sums = np.array([pow(one, -1, 1 << 64) for one in FACTORS.tolist()], np.uint64)
-"""What undoes the factors, modulo 2^64."""
+"""The inverses of the factors, modulo 2^64."""
 _HALVES = np.full(WORD_COUNT * SEALS_IN_PAGE, 32, np.uint64)
 """Bits, for each word of a stretch: numpy takes longer with one number for all."""
 

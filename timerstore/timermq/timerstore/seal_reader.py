@@ -20,7 +20,7 @@ READ_SIZE = 1 << 20
 
 
 def seals_directory(directory: str) -> str:
-    """Where the seals of the segments in a directory right below a store's root stand."""
+    """The directory of the seals of the segments in a directory right below a store's root."""
     root, _, name = directory.rpartition("/")
     return f"{root}/{DIRECTORY}/{name}"
 
@@ -29,7 +29,7 @@ def remove_seals(disk: Disk, directory: str) -> None:
     """Forget the seals of a log that another program has written (blocking).
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         directory: Of the segments.
 
     Raises:
@@ -47,7 +47,7 @@ class SealReader:
     """The seals of one log.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: Of the segments.
     """
 
@@ -59,7 +59,7 @@ class SealReader:
         """Up to where a segment is sealed; None when no page from ``first`` on says so.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             first: Position in the log, in this segment: pages of stretches before it are left out.
         """
         number = (first - segment_start) // STRETCH_SIZE
@@ -78,7 +78,7 @@ class SealReader:
         """Positions of sealed sectors that are not as they were written.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             segment: Its file.
             first: Position in the log, in this segment; sectors that end behind it are wanted.
             end: Sectors that begin before it are wanted.
@@ -111,7 +111,7 @@ class SealReader:
         return True
 
     def before(self, segment_start: int, segment: File, sector: int) -> bytes | None:
-        """What a damaged sector was, as far as it is sealed; None when its seal cannot tell."""
+        """A damaged sector as it was, as far as it is sealed; None if its seal cannot tell."""
         number, rest = divmod(sector - segment_start, STRETCH_SIZE)
         with self._pages(segment_start) as pages:
             page = None if pages is None else self.read_page(pages, segment_start, number)
@@ -138,12 +138,12 @@ class SealReader:
         return SealPage.decode(pages.read(number * PAGE_SIZE, PAGE_SIZE), start)
 
     def path(self, segment_start: int) -> str:
-        """Where the pages of a segment stand."""
+        """The path of a segment's pages."""
         return f"{self.directory}/{segment_start:020d}"
 
 
 def _sealed_ends(data: bytes, start: int) -> Iterator[int]:
-    """Where the stretches that some pages seal end; ``start`` is that of the first page."""
+    """The ends of the stretches that some pages seal; ``start`` is that of the first page."""
     for index in range(len(data) // PAGE_SIZE):
         part = data[index * PAGE_SIZE : (index + 1) * PAGE_SIZE]
         page = SealPage.decode(part, start + index * STRETCH_SIZE) if part[0] else None

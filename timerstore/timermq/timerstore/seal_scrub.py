@@ -29,14 +29,14 @@ log = structlog.get_logger("timermq.timerstore.seal_scrub")
 
 @attrs.frozen(kw_only=True)
 class Scrubbed:
-    """What a piece of a scrub came to."""
+    """The result of a piece of a scrub."""
 
     at: int
-    """Where the next piece begins."""
+    """Start of the next piece."""
     size: int = 0
     """Bytes that were read."""
     work: int = 0
-    """What else it cost the processor, as bytes that might have been read in that time."""
+    """Further cost for the processor, as bytes that might have been read in that time."""
     damaged: int = 0
     """Things that were not as they were written: sectors, units, tables."""
     repaired: int = 0

@@ -50,7 +50,7 @@ class Seals(SealReader):
     """The seals of one log that is written or read.
 
     Args:
-        disk: Where the files are.
+        disk: The disk of the files.
         directory: Of the segments.
         segment_size: Bytes of one segment.
         moment: When appended bytes are sealed.
@@ -72,21 +72,21 @@ class Seals(SealReader):
         self._read_only = read_only
         self._waiting_size_max = WAITING_SIZE_MAX if moment is SealMoment.FLUSH else 0
         self._waiting: list[tuple[int, Bytes]] = []
-        """What was appended and is not sealed yet: positions and bytes."""
+        """The appended bytes that are not sealed yet, with their positions."""
         self._waiting_size = 0
         self._file: File | None = None
         """The pages of the segment that is appended to; None: nothing is sealed."""
         self._page = SealPage.empty(0)
         """The page that is not full yet."""
         self._tail = b""
-        """What the sector that is not full yet has."""
+        """The content of the sector that is not full yet."""
         self._damage = 0
         """By how much the seal of the sector that is not full yet is another than that of what
         stands there: it was damaged before it was full."""
         self._end = -1
-        """Where the next bytes are appended."""
+        """Position of the next append."""
         self._begun_at = 0
-        """Where the stretch begins in which ``begin`` went on; 0 when nothing is sealed."""
+        """Start of the stretch in which ``begin`` went on; 0 when nothing is sealed."""
         self._unsynced: list[File] = []
         self._has_new_name = False
         """Pages were made whose name is not durable."""
@@ -184,7 +184,7 @@ class Seals(SealReader):
     def seal(self) -> None:
         """Seal what was appended.
 
-        The bytes are there by now. So a disk that refuses their seals does not take them back:
+        The bytes are there by now. So a disk that refuses their seals does not undo them:
         nothing is sealed then until the log is opened again, and what has no seal counts as good.
         """
         waiting, self._waiting, self._waiting_size = self._waiting, [], 0
@@ -254,7 +254,7 @@ class Seals(SealReader):
         it is sealed as it is. Without room nothing is sealed. The next ``flush`` makes it durable.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             segment: Its file.
             first: Position in the log, in this segment.
             end: Position; of a stretch that ends behind it nothing is sealed.
@@ -360,7 +360,7 @@ class Seals(SealReader):
         """Put sectors right of which one word alone is another; positions of those that stay so.
 
         Args:
-            segment_start: Where the segment begins.
+            segment_start: Start of the segment.
             segment: Its file.
             first: As for ``damaged``.
             end: As for ``damaged``.

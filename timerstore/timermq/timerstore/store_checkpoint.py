@@ -50,7 +50,7 @@ PAGE = Layout(
 assert PAGE.size == 40
 
 EXTENSION_AT = 64
-"""Where our block begins in the page."""
+"""Offset of our block in the page."""
 EXTENSION_MAGIC = int.from_bytes(b"TMQ1")
 EXTENSION_VERSION = 1
 
@@ -89,7 +89,7 @@ class StoreCheckpoint:
         """Read the page; a missing or empty file reads as all zero.
 
         Args:
-            disk: Where the file is.
+            disk: The disk of the file.
             path: Of the file; its directory exists.
             read_only: Nothing is created; ``write`` must not be called.
 
@@ -128,7 +128,7 @@ class StoreCheckpoint:
 
     @property
     def file(self) -> File:
-        """What to sync after ``write``."""
+        """The file to sync after ``write``."""
         assert self._file is not None, "opened read only"
         return self._file
 

@@ -72,5 +72,5 @@ class StoreFiles:
 
 
 def checkpoint_path(root: str) -> str:
-    """Where a store keeps its checkpoint."""
+    """The path of a store's checkpoint."""
     return f"{root}/checkpoint"

@@ -15,14 +15,14 @@ from .boot_note import remove_boot_note
 from .disk import Disk, File, Lock, is_full
 
 LOCK_TEXT = b"lock"
-"""What the lock file holds, as in Java."""
+"""The content of the lock file, as in Java."""
 
 
 class StoreLock:
     """The two files of one store.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
     """
 

@@ -1,4 +1,4 @@
-"""What keeps a store durable and tidy while it is served: syncs, checkpoint, index, cleaning.
+"""The maintenance of a store while it is served: syncs, checkpoint, index, cleaning.
 
 Each of four tasks sleeps until there is something to do, then lets it gather for its interval:
 
@@ -9,7 +9,7 @@ flush_log        syncs the log; with SYNC_FLUSH at once                         
 flush_queues     syncs log and queues, writes the checkpoint                            1 s
 follow_index     indexes new records in slices; syncs the index now and then            200 ms, 10 s
                  (sooner when a mebibyte has gathered)
-clean            removes old segments, measures the disk, has old bytes compared anew   10 s
+clean            removes old segments, measures the disk, has old bytes compared again  10 s
 ===============  =====================================================================  ============
 
 An idle store does nothing but measure its disk. A failed sync ends all of them.
@@ -55,7 +55,7 @@ class StoreMaintenance:
     """The background of one store.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         options: Intervals.
         log: The log.
         queues: Its queues.
@@ -99,7 +99,7 @@ class StoreMaintenance:
         """End of the log that the checkpoint on the disk speaks of."""
         self._appended = trio.lowlevel.ParkingLot()
         self._gathering = trio.lowlevel.ParkingLot()
-        """Where follow_index waits for more records."""
+        """The parking lot in which follow_index waits for more records."""
         self.files_lock = trio.Lock()
         """Held while files of queues and index are synced or removed: never both at once."""
 
@@ -267,7 +267,7 @@ class StoreMaintenance:
         while True:
             while self._log.flushed_where >= self._log.max_offset:
                 await self._appended.park()
-            # With SYNC_FLUSH queues show only what is synced, and nobody waits for the sync of a
+            # With SYNC_FLUSH queues show only what is synced, and no caller waits for the sync of a
             # message that the store's owner puts itself, such as a timer that is due.
             if not self._options.is_sync_flush:
                 await trio.sleep(self._options.flush_interval_commit_log_ms / 1000)

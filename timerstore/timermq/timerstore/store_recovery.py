@@ -61,10 +61,10 @@ log_lines = structlog.get_logger("timermq.timerstore.store_recovery")
 
 @attrs.frozen(kw_only=True)
 class RecoveryPlan:
-    """Where the log ends and what has to be brought to the queues."""
+    """The end of the log, and the records that have to be brought to the queues."""
 
     scan_from: int
-    """Where the walk over the log began."""
+    """Start of the walk over the log."""
     dispatch_from: int
     """Records from here on may be missing in queues."""
     end: int
@@ -92,7 +92,7 @@ class RecoveryPlan:
 
 @attrs.frozen(kw_only=True)
 class RecoveryReport:
-    """What recovery found and did."""
+    """The findings and the repairs of recovery."""
 
     last_exit_ok: bool
     scan_from: int
@@ -103,7 +103,7 @@ class RecoveryReport:
     """Records brought to queues."""
     last_store_ms: int
     notes: tuple[str, ...]
-    """What an operator may want to know, one sentence each; they stand in the log lines."""
+    """Notes for the operator, one sentence each; they stand in the log lines."""
 
 
 def plan_recovery(store: StoreFiles) -> RecoveryPlan:
@@ -256,7 +256,7 @@ def _newest_store_ms(store: StoreFiles, newest: int | None) -> int:
 
 
 def _scan_start(store: StoreFiles) -> tuple[int, int]:
-    """Where to begin walking, and from where on records may be missing in queues."""
+    """Start of the walk, and the position from which records may be missing in queues."""
     log = store.log
     if store.last_exit_ok:
         newest = _newest_unit(store.queues)

@@ -1,4 +1,4 @@
-"""What a store looks like at one moment, for metrics, the terminal and tests."""
+"""The statistics of a store at one moment, for metrics, the terminal and tests."""
 
 import attrs
 

@@ -131,7 +131,7 @@ class StoreWriter:
         return refusal or PutResult(PutStatus.PUT_OK, start, batch.end - start, store_ms=store_ms)
 
     def refusal(self, *, even_when_full: bool) -> PutResult | None:
-        """What every message gets while the store takes none."""
+        """The result of every message while the store takes none."""
         status = PutStatus.SERVICE_NOT_AVAILABLE
         if self.closed is not None:
             return PutResult(status, remark=self.closed)

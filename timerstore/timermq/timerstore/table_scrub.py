@@ -28,7 +28,7 @@ class TableScrub:
     """The tables of one store; the position is the number of a table.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
     """
 

@@ -19,7 +19,7 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def topic_fault(topic: str) -> str | None:
-    """What is wrong with a topic's name; None when nothing is."""
+    """The fault in a topic's name; None without one."""
     if not topic:
         return "the topic is empty"
     length_max = TOPIC_LENGTH_MAX
@@ -29,14 +29,14 @@ def topic_fault(topic: str) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """What is wrong with a group's name; None when nothing is."""
+    """The fault in a group's name; None without one."""
     if not group:
         return "the group is empty"
     return name_fault("the group", group, GROUP_LENGTH_MAX)
 
 
 def name_fault(what: str, name: str, length_max: int) -> str | None:
-    """What is wrong with a name of so many characters at most; None when nothing is."""
+    """The fault in a name of so many characters at most; None without one."""
     if len(name) > length_max:
         return f"{what} has {len(name)} characters, expected at most {length_max}"
     if _LEGAL.fullmatch(name) is None:

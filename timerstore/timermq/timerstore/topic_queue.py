@@ -1,4 +1,4 @@
-"""Where new messages go: one entry for each topic and queue, with its next queue offset.
+"""The queues for new messages: one entry for each topic and queue, with its next queue offset.
 
 The table is RocketMQ's topic-queue table (QueueOffsetOperator, AssignQueueOffset); an entry also
 holds what every record of the queue repeats, so that the hot loop makes it once.

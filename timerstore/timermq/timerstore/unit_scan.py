@@ -1,4 +1,4 @@
-"""What the files of a consume queue hold, as far as the units themselves say.
+"""The content of a consume queue's files, as far as the units themselves say.
 
 The units of a queue stand one behind the other, their records ascend in the log, and what was
 never written is zero. So the first unit that cannot be true ends the queue, if nothing stands
@@ -31,14 +31,14 @@ SCAN_COUNT = 4096
 
 @attrs.define
 class UnitScan:
-    """What was found from a queue offset on."""
+    """The units found from a queue offset on."""
 
     end: int
     """Queue offset of the first unit that cannot be true."""
     written_end: int
     """Behind the last unit that is not zero; ``end`` when nothing stands behind it."""
     lost_from_py: int | None = None
-    """Where the records of what stands behind ``end``, or of what is left there of a unit, begin in
+    """Start of the records of units behind ``end``, or of what is left there of a unit, in
     the log, at the latest; -1 when that cannot be said; None when nothing tells of any."""
 
 
@@ -49,7 +49,7 @@ class _Block:
     first: int
     """Queue offset of the first one."""
     at: int
-    """Where it stands in its file."""
+    """Its offset in the file."""
     data: bytes
     units: Units
 
@@ -80,7 +80,7 @@ class _Block:
 
 @attrs.define
 class _Behind:
-    """What stands from the end of a queue on."""
+    """The content from the end of a queue on."""
 
     is_left: bool = True
     """Whether the unit at the end was never written, or is one that a power cut has left."""
@@ -138,7 +138,7 @@ def scan_units(files: MappedFileQueue, first: int) -> UnitScan:
 
 @attrs.frozen
 class LastUnits:
-    """What the newest file of a queue holds whose files are no segments, or cannot be read."""
+    """The newest file's units of a queue whose files are no segments, or cannot be read."""
 
     first: int = 0
     """Queue offset of the file's first unit."""

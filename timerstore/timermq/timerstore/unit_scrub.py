@@ -118,7 +118,7 @@ def put_right_around(store: StoreFiles, queue: ConsumeQueue, offset: int) -> boo
 
 
 def _sound_place(log: CommitLog, queue: ConsumeQueue, offsets: Iterable[int]) -> int | None:
-    """Where the record of the first of some units stands that shows one; None without any."""
+    """Position of the record of the first of some units that shows one; None without any."""
     for offset in offsets:
         if shows_record(log, queue, offset):
             return int(queue.units(offset, 1)["phy_offset"][0])

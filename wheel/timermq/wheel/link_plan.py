@@ -23,7 +23,7 @@ FEW_COUNT = 24
 
 @attrs.frozen(eq=False, kw_only=True)
 class LinkPlan:
-    """What linking a batch of units changes; made by ``plan``, carried out by ``apply``."""
+    """The changes of linking a batch of units; made by ``plan``, carried out by ``apply``."""
 
     prev_pos: Int64s
     """One a unit, in the order given: the unit before it in its slot, ``NO_POS`` for the first."""
@@ -39,7 +39,7 @@ def plan_links(ring: Slots, ticks: Int64s, positions: Int64s, nums: NDArray[np.i
     Args:
         ring: All slots.
         ticks: Slot time of each unit divided by the precision, no two of one index different.
-        positions: Where the units will stand, ascending.
+        positions: Positions of the coming units, ascending.
         nums: What each adds to its slot's number.
     """
     plan = _plan_few if len(ticks) <= FEW_COUNT else _plan_many

@@ -111,7 +111,7 @@ class TimerWheel:
         time 0. A missing file is made by the first ``write_dirty``.
 
         Args:
-            disk: Where the file is.
+            disk: The disk of the file.
             path: Of the file; its directory exists.
             slots_total: Half the ring, at least 1.
             precision_ms: Width of a slot. The file does not record it.
@@ -159,7 +159,7 @@ class TimerWheel:
             self._live.add(start + found[ticks[found] % self._count == start + found])
 
     def reset(self, from_ms: int) -> None:
-        """Forget all slots and begin the ring at ``from_ms``, to build it anew with ``relink``.
+        """Forget all slots and begin the ring at ``from_ms``, to rebuild it with ``relink``.
 
         The file keeps its doubtful bytes until the next ``write_dirty`` puts a new one in its
         place.
@@ -214,7 +214,7 @@ class TimerWheel:
 
         Args:
             times: Slot times, at least one, none passed and none ``occupied``.
-            positions: Where the units will stand in the timer log, ascending.
+            positions: Positions of the coming units in the timer log, ascending.
             nums: What each adds to its slot's number: 1, or -1 for a delete.
 
         Raises:
@@ -243,11 +243,11 @@ class TimerWheel:
 
         A slot that shows a unit shows all that were linked before it, so only units newer than a
         slot's last one are linked and counted. The same call serves to replay the tail of the log
-        over a wheel that lags behind, and to build a wheel anew after ``reset``.
+        over a wheel that lags behind, and to rebuild a wheel after ``reset``.
 
         Args:
             times: Slot times of the units, in log order.
-            positions: Where the units stand, ascending.
+            positions: Positions of the units, ascending.
             nums: 1, or -1 for a delete.
 
         Returns:

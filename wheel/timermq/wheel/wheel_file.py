@@ -2,7 +2,7 @@
 
 A wheel that fits the timer log is kept up to date in place: each write repairs the slots that
 changed, and a crash between two of them leaves slots that recovery repairs from the log's tail. A
-ring that was built anew has nothing in common with the file. Repairing the file piece by piece
+ring that was rebuilt has nothing in common with the file. Repairing the file piece by piece
 would, after a crash in the middle, leave a wheel that looks whole and lacks chains; so the whole
 ring goes to a new file, which replaces the old one in one step.
 
@@ -33,7 +33,7 @@ class DirtySlots:
     runs: tuple[tuple[int, bytes], ...]
     """(byte offset in the file, bytes), ascending, not overlapping."""
     is_whole: bool
-    """They are all there is of a ring that was built anew: the file is to be replaced."""
+    """They are all there is of a ring that was rebuilt: the file is to be replaced."""
 
     @property
     def size(self) -> int:
@@ -68,7 +68,7 @@ class WheelFile:
     """The file at ``path``, which need not be there yet.
 
     Args:
-        disk: Where it is.
+        disk: Its disk.
         path: Its path; the directory exists.
         size: Bytes of the ring.
         read_only: It is never written.

@@ -70,7 +70,7 @@ class BrokerRates:
         self.pulled_to: dict[TopicGroup, dict[int, int]] = {}
         """How far the last pull of each has looked, by queue: the next offset."""
         self.given_to: dict[TopicGroup, dict[int, int]] = {}
-        """Where the last pull of each that gave something ended, by queue: the next offset."""
+        """Next offset after the last pull of each that gave something, by queue."""
         self._forgotten_got = 0
         """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms

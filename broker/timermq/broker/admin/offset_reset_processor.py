@@ -135,7 +135,7 @@ class OffsetResetProcessor:
             )
 
     def _targets(self, header: ResetOffsetHeader, config: TopicConfig) -> dict[MessageQueue, int]:
-        """Where the group is to go on in each queue."""
+        """The group's next offset in each queue."""
         queue_id, offset, time_ms = header.queue_id, header.offset, header.timestamp_ms
         if queue_id != ALL_QUEUES and not 0 <= queue_id < config.read_queue_nums:
             raise RefusedError(

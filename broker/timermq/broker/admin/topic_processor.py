@@ -147,7 +147,7 @@ class TopicProcessor:
         )
 
     def stats(self, _session: Session, command: Command) -> Command:
-        """Where each queue of a topic begins and ends, and when it got its last message (202)."""
+        """Start and end of each queue of a topic, and the time of its last message (202)."""
         config = self.topics.existing(TopicHeader.of(command).topic)
         store = self.timer_store.store
         topic, name = config.topic_name, self.options.broker_name

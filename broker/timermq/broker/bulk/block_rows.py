@@ -134,7 +134,7 @@ class BlockRows:
         return np.asarray(fit & (sizes <= OWN_PROPERTIES_SIZE_MAX), np.bool_)
 
     def _forms(self, rows: Numbers) -> Iterator[Numbers]:
-        """What must be the same for the rows of a run, a column each."""
+        """The lengths that all rows of a run share, a column each."""
         for values in self._values.values():
             yield values.sizes[rows]
         yield digit_counts(self._queue_ids[rows])

@@ -1,4 +1,4 @@
-"""Where the rows of a topic may go: the checks of a send, for all of them at once."""
+"""The targets of a topic's rows: the checks of a send, for all of them at once."""
 
 from __future__ import annotations
 

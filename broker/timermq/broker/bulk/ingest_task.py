@@ -78,7 +78,7 @@ class IngestTask:
 
     Args:
         jobs: The jobs.
-        timer_store: Where the rows go.
+        timer_store: The timer service that stores the rows.
         run_admission: Admits the runs among the rows.
         bulk_topics: Says where a topic's rows may go.
         stamp: What the broker adds to every message.

@@ -29,7 +29,7 @@ class RefusedRows:
     """The file of one job.
 
     Args:
-        disk: Where it is.
+        disk: Its disk.
         path: Its path.
         size: Bytes of it that count.
     """

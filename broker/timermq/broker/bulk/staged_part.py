@@ -18,7 +18,7 @@ WHOLE = ".part"
 _SIZE = 4
 _ROWS = slice(8, 12)
 _CRC = slice(12, 16)
-"""Where a block has its rows and its CRC."""
+"""Offsets of the rows and of the CRC in a block."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -99,7 +99,7 @@ class PlacedBlock:
     """Number of its first row in the part."""
     rows: int
     at: int
-    """Where it begins in the file, behind its size."""
+    """Offset of its start in the file, behind its size."""
     size: int
 
     def read(self, file: File) -> bytes:

@@ -39,7 +39,7 @@ class OffsetProcessor:
     resets: OffsetResets
 
     def query_consumer_offset(self, _session: Session, command: Command) -> Command:
-        """Where a group goes on (14).
+        """The next offset of a group (14).
 
         A group that never committed is told to begin at 0 when message 0 is still there, and that
         nothing is known (22) otherwise: then the client decides by its own settings.

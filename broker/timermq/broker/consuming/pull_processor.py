@@ -275,7 +275,7 @@ class PullProcessor:
         )
 
     def _read(self, pull: HeldPull) -> GetResult:
-        """What the group is given, or where it is to go on."""
+        """The messages for the group, or the offset at which it is to go on."""
         reset_to = self.resets.take(group=pull.group, topic=pull.topic, queue_id=pull.queue_id)
         if reset_to is not None:
             queue = self.store.queue(pull.topic, pull.queue_id)

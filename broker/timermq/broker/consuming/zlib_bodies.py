@@ -47,7 +47,7 @@ class ZlibBodies:
     records: list[bytes]
     """Records, or runs of neighbouring ones."""
     next_offset: int | None
-    """Where to go on when the answer ends early; None when everything is in it."""
+    """Offset to go on at when the answer ends early; None when everything is in it."""
 
 
 def with_zlib_bodies(runs: Sequence[bytes], *, checks_zlib: bool = False) -> ZlibBodies:

@@ -55,7 +55,7 @@ class _Reading:
 
 @attrs.define(eq=False, kw_only=True)
 class MetricsPage:
-    """Where the page comes from."""
+    """The sources of the page."""
 
     options: BrokerOptions
     tables: Tables

@@ -38,7 +38,7 @@ class BrokerIdentity:
     address: str
     """``host:port`` that clients connect to."""
     ha_address: str = ""
-    """Where its slaves connect to."""
+    """The address for its slaves."""
     enable_acting_master: bool = False
     timeout_ms: int = TIMEOUT_MS
 

@@ -127,7 +127,7 @@ class LifeRecords:
             topics = self._dead_letter_topics(topics) - seen
 
     def unsettled_topics(self) -> list[str]:
-        """Where messages go whose newest record on the wheel nothing of ours has taken further."""
+        """Topics of messages whose newest record on the wheel nothing of ours has taken further."""
         return sorted(
             {topic for place, topic in self._timers.values() if place not in self._origins}
         )
@@ -146,7 +146,7 @@ class LifeRecords:
         return found
 
     def _dead_letter_topics(self, topics: Iterable[str]) -> set[str]:
-        """Where groups put what they consumed in vain: those of retry topics, and of any other."""
+        """The topics for failed messages of groups: those of retry topics, and of any other."""
         groups: set[str] = set()
         arrived = {one.topic for one in self.steps if one.queue_offset is not None}
         for topic in topics:

@@ -75,7 +75,7 @@ class LifeStep:
     phy_offset: int
     """Position of the record that says so."""
     topic: str
-    """Where the message is, or goes; empty where that is not known."""
+    """The message's topic, now or when due; empty where that is not known."""
     queue_id: int | None = None
     queue_offset: int | None = None
     """Its place in the topic's queue, once it is there."""

@@ -59,7 +59,7 @@ class PendingQuery:
     """One of the message's keys, or its unique id."""
     limit: int
     after: PendingPlace | None = None
-    """Where the page begins; None: a new listing."""
+    """Start of the page; None: a new listing."""
 
     def matches(self, row: PendingTimer) -> bool:
         """Whether the row is one of those asked for."""

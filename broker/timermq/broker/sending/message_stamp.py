@@ -1,4 +1,4 @@
-"""What the broker adds to the properties of every message that comes in.
+"""The properties that the broker adds to every message that comes in.
 
 A unique key if the producer gave none, and the region, trace switch and cluster as Java adds them:
 ``CLUSTER`` is what a reply is routed by. Properties stay bytes all the way: no dictionary is made.
@@ -37,7 +37,7 @@ class MessageStamp:
         self.keys = (*values, _POP_CK)
         """Names that a message brings in vain: they are removed."""
         self.own = b"".join(b"%b\x01%b\x02" % pair for pair in values.items())
-        """What every message gets."""
+        """The properties for every message."""
 
     def stamp(self, properties: bytes) -> tuple[bytes, str]:
         """The properties to store, and the message's unique key.

@@ -3,7 +3,7 @@
 A request is a message like any other, whose properties say who waits for the reply. The consumer
 sends it to the reply topic of the cluster; it is not stored, but pushed to the client (326), which
 confirms it; then the consumer gets its answer. RocketMQ also keeps a copy in the reply topic, which
-nobody reads.
+has no reader.
 
 With access control a reply reaches a client of the same account, and with the right to send to the
 reply topic every client. Who lacks it does not learn which clients are there.
@@ -66,8 +66,8 @@ class ReplyProcessor:
         """Hand a reply to the client that waits for it; the answer follows.
 
         Raises:
-            RefusedError: It is no reply, nobody waits for it (1), it may not be sent to the client
-                (16), or too many are under way (2).
+            RefusedError: It is no reply, no client waits for it (1), it may not be sent to the
+                client (16), or too many are under way (2).
         """
         if command.code == RequestCode.SEND_REPLY_MESSAGE:
             header = SendHeader.from_v1(command)

@@ -32,7 +32,7 @@ from .send_reader import WAITS_NOT
 from .send_request import Addressed, AddressedRun
 
 TARGETS_MAX = 65_536
-"""Remembered pairs of topic and queue; more, and remembering begins anew."""
+"""Remembered pairs of topic and queue; above it, all are forgotten."""
 
 _SMALL = {str(number): number for number in range(1024)}
 """Numbers as nearly all clients write them."""

@@ -46,7 +46,7 @@ MAX_RECONSUME_VERSION = 121
 
 @attrs.define(kw_only=True)
 class SendTarget:
-    """What a request wants to send, in the words of its header; the checks fill in the rest."""
+    """The send of a request, in the words of its header; the checks fill in the rest."""
 
     topic: str
     queue_id: int
@@ -239,7 +239,7 @@ class SendChecks:
             return config
         target.topic = dlq_topic(group.group_name)
         target.queue_id = 0
-        # One that was a half message once is none any more: nobody would end its transaction.
+        # One that was a half message once is none any more: its transaction would never end.
         for key in (*REQUEST_NAMES, PREPARED_NAME):
             target.properties = remove(target.properties, key)
         target.sys_flag &= ~SYS_FLAG_TRANSACTION

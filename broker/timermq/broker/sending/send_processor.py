@@ -70,7 +70,7 @@ class _Sends:
 
 @attrs.frozen(eq=False)
 class _SortedSends:
-    """What goes to its queues, and what begins transactions."""
+    """Plain messages, and those that begin transactions."""
 
     read: _Sends = attrs.Factory(_Sends)
     halves: _Sends = attrs.Factory(_Sends)
@@ -228,7 +228,7 @@ class SendProcessor:
     def _answers(
         self, sends: _Sends, results: Sequence[TimerPutResult]
     ) -> list[tuple[Session, Answer]]:
-        """What is answered now; the answers that wait for a flush are left to follow."""
+        """The answers of now; those that wait for a flush follow."""
         self.messages += len(sends.messages)
         is_sync = self._is_sync
         answers: list[tuple[Session, Answer]] = []

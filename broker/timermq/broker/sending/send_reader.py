@@ -116,7 +116,7 @@ class SendReader:
             raise RefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "TRANSACTION_GROUP",
-                "a transactional message needs the property PGROUP: nobody could be asked about it",
+                "a transactional message needs the property PGROUP: no producer could be asked",
             )
         decision = self._rehearsal.admit(message, self._now_ms())
         if isinstance(decision, Refusal):

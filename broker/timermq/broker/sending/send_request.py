@@ -49,7 +49,7 @@ RESPONSE_CODES = {
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.WHEEL_TIMER_NOT_ENABLE: ResponseCode.SYSTEM_ERROR,
 }
-"""What a producer is told of a put, as by Java's ``SendMessageProcessor`` but for one."""
+"""The response code of each put result, as by Java's ``SendMessageProcessor`` but for one."""
 
 
 # A structure of msgspec's for the reason given at `Message`.
@@ -58,7 +58,7 @@ class Addressed(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
     message: Message
     topic: str
-    """Where it goes in the end."""
+    """Its topic and queue in the end."""
     queue_id: int
     unique_key: str
 
@@ -70,7 +70,7 @@ class AddressedRun:
     run: SendRun
     columns: MessageColumns
     topic: str
-    """Where its messages go in the end; the queue of each stands in the columns."""
+    """The topic of its messages in the end; the queue of each stands in the columns."""
     unique_keys: Rows
 
     def each(self) -> list[Addressed]:
@@ -89,7 +89,7 @@ class AddressedRun:
 
 @attrs.frozen(kw_only=True)
 class AnswerFacts:
-    """What every answer to a send says about the broker."""
+    """The fields about the broker in every answer to a send."""
 
     options: BrokerOptions
     id_prefix: str
@@ -108,7 +108,7 @@ class AnswerFacts:
         return f"{self.id_prefix}{result.result.phy_offset:016X}"
 
     def recall_handle(self, sent: Addressed, result: TimerPutResult) -> str | None:
-        """What takes the message back; only messages delayed by time have one."""
+        """The recall handle of the message; only messages delayed by time have one."""
         if result.out_ms is None or result.by_level or not self.has_handles(sent.topic):
             return None
         return encode_handle(

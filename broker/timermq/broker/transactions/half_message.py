@@ -86,7 +86,7 @@ class HalfMessage:
     """Bytes of the whole record."""
     record: Record
     topic: str
-    """Where the message goes when it is committed."""
+    """The message's topic and queue when it is committed."""
     queue_id: int
     group: str
     """Name of its group of producers."""

@@ -52,7 +52,7 @@ class OpenTransactions:
 
 
 class TransactionShares:
-    """Whose each open transaction is: one account or address opens as many as are left for others.
+    """The owners of open transactions: one account or address opens as many as are left for others.
 
     Args:
         size: How many may be open.

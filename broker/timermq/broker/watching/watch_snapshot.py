@@ -43,7 +43,7 @@ class SecurityFields(TypedDict, total=False):
 
 @attrs.define(eq=False, kw_only=True)
 class SnapshotSource:
-    """Where the pictures of one broker come from."""
+    """The sources of one broker's snapshots."""
 
     broker_name: str
     address: str

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_promoted(done: Promoted, seconds: float, *, as_json: bool) -> None:
-    """What became of the files: a line for people; for programs one a job, and a summary.
+    """The results of the files: a line for people; for programs one a job, and a summary.
 
     Args:
         done: What the run has done.

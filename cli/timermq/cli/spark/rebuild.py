@@ -1,4 +1,4 @@
-"""Make timer log and wheel of a stopped store anew from its commit log.
+"""Rebuild timer log and wheel of a stopped store from its commit log.
 
 Whatever was delivered, rolled or cancelled is left out. With `--install` the new files take the
 places of the old ones in one step, and those are kept as a backup under `aside/<time>/`; with

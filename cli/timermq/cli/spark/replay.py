@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary(done: Sequence[Replayed], seconds: float) -> str:
-    """What became of all batches, for people.
+    """The results of all batches, for people.
 
     Args:
         done: The jobs.

@@ -1,4 +1,4 @@
-"""What a store holds and when it fires, how late that will be, and how late it was.
+"""A report of a store: its messages, when they fire, how late that will be, and how late it was.
 
 Prints a summary; with --out also tables as Parquet, and pictures of the backlog, of the week ahead
 and of the lateness as SVG. Times are those of this machine's zone, or of --zone.

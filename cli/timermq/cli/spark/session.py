@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_session_flags(parser: OneLineParser) -> None:
-    """Where Spark runs, and how results are printed."""
+    """Add the flags for Spark's master and the form of results."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -56,7 +56,7 @@ def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
 
 
 def add_precision(parser: OneLineParser) -> None:
-    """What a store of RocketMQ does not tell of its wheel."""
+    """Add the flag for the value that a store of RocketMQ does not tell of its wheel."""
     parser.add_argument(
         "--timer-precision-ms",
         type=int,
@@ -66,7 +66,7 @@ def add_precision(parser: OneLineParser) -> None:
 
 
 def add_out(parser: OneLineParser, what: str) -> None:
-    """Where results go.
+    """Add the flag for the target of results.
 
     Args:
         parser: Of the job.

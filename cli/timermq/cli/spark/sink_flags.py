@@ -1,4 +1,4 @@
-"""What the verbs that schedule have in common: whom to ask, what job it is, and the summary."""
+"""The shared flags of the verbs that schedule: broker, job, and the summary."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def sink_options(args: argparse.Namespace, job: str) -> SinkOptions:
 
 
 def timed(work: Callable[[], _Done]) -> tuple[_Done, float]:
-    """What a job has done, and its seconds."""
+    """Run a job: its result, and its seconds."""
     begin = time.monotonic()
     done = work()
     return done, time.monotonic() - begin

@@ -18,7 +18,7 @@ from ..output import Row, print_json, print_table
 from ..store_flags import add_store_arguments
 
 COLUMNS = ("phy_offset", "size", "topic", "queue_id", "store_ms", "unique_id", "body_size")
-"""What people see, as wide as a terminal; `--json` has everything."""
+"""The columns for people, as wide as a terminal; `--json` has everything."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:

@@ -19,7 +19,7 @@ from ..store_flags import add_store_arguments
 from .takeover_plan import Planned, content_rows, end_rows, file_rows, setting_rows
 
 COLUMNS = ("part", "name", "count", "first_ms", "last_ms", "overdue", "what")
-"""What people see; `--json` has everything."""
+"""The columns for people; `--json` has everything."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:

@@ -16,7 +16,7 @@ from ..store_flags import add_store_arguments
 
 FIELDS = ("min", "max", "count", "segments", "segment_size", "first_ms", "last_ms")
 COLUMNS = ("part", "name", "min", "max", "count", "first_ms", "last_ms")
-"""What people see; `--json` has everything."""
+"""The columns for people; `--json` has everything."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -87,7 +87,7 @@ def part_rows(offline: OfflineStore) -> Iterator[Row]:
 
 
 def _timer_row(offline: OfflineStore) -> Row:
-    """What waits; a message that rolls stands in an earlier slot than it asks for."""
+    """The row of pending messages; one that rolls stands in an earlier slot than it asks for."""
     count, first_ms, last_ms = 0, None, None
     for timer in offline.pending():
         moment = timer.deliver_ms

@@ -1,4 +1,4 @@
-"""What will become of a store when timermq serves it: the rows of ``timermq store plan``."""
+"""The changes to a store when timermq serves it: the rows of ``timermq store plan``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Planned:
     last_ms: int | None = None
     overdue: int | None = None
     what: str
-    """What is there, and what becomes of it."""
+    """The content of the part, and its change."""
     blocks: bool = False
     """The store cannot be served like this."""
 
@@ -102,7 +102,7 @@ def setting_rows(disk: Disk, root: str, configuration: Configuration) -> Iterato
 
 
 def content_rows(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
-    """What is in the store, and what becomes of it."""
+    """The parts of the store, and their changes."""
     yield _messages(offline)
     yield from _timers(offline, now_ms)
     yield from _precision(offline)
@@ -232,14 +232,14 @@ def _groups_and_transactions(offline: OfflineStore) -> Iterator[Planned]:
 
 
 def file_rows(offline: OfflineStore, levels_left: int) -> Iterator[Planned]:
-    """What is written at the start, beyond what serving adds."""
+    """The files written at the start, beyond those that serving adds."""
     decision = offline.timers.decision
     files = {
         "checkpoint": "RocketMQ's numbers stay, ours stand behind them",
         "config/timercheck": "the same",
     }
     if decision.rebuild_wheel:
-        files["timerwheel"] = f"made anew from the timer log ({decision.label})"
+        files["timerwheel"] = f"rebuilt from the timer log ({decision.label})"
     if not offline.store.recovery.last_exit_ok:
         files["consumequeue, index"] = "their ends are made again from the log"
     if levels_left:

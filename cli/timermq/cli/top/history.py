@@ -2,7 +2,7 @@
 
 A sample a second is kept, and the newest one. Before there are two, everything is since the start
 of the broker. Time is the broker's uptime, which no step of the wall clock moves; when it goes
-back, the broker was started anew, and so is the history.
+back, the broker was restarted, and the history begins again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from timermq.remoting import Counters, Snapshot
 SAMPLE_MS = 1_000
 SAMPLES_MAX = 62
 WINDOW_MS = 5_000
-"""What rates and lateness are taken over."""
+"""The span for rates and lateness."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +40,7 @@ class Lateness:
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """What happened between two samples."""
+    """The changes between two samples."""
 
     span_ms: int
     is_since_start: bool
@@ -83,7 +83,7 @@ class History:
         )
 
     def figures(self) -> Figures | None:
-        """What happened within the window; None without a sample."""
+        """The changes within the window; None without a sample."""
         if not self.samples:
             return None
         newest = self.samples[-1]

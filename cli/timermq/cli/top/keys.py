@@ -1,4 +1,4 @@
-"""What the bytes of a terminal say was typed.
+"""The keys that the bytes of a terminal stand for.
 
 A key is its own character, or one of the names below. Terminals send arrows as an escape sequence
 (``ESC [ A``, or ``ESC O A`` in application mode), and the escape key as the first byte of one: only

@@ -135,7 +135,7 @@ class LiveTop:
         """Do what the keys say."""
         async for key in typed_keys(descriptor):
             self.change(partial(View.pressed, key=key))
-        self._nursery.cancel_scope.cancel()  # nobody is there any more
+        self._nursery.cancel_scope.cancel()  # the screen is gone
 
     async def draw(self) -> None:
         """Draw the newest state whenever there is one, and rest between two frames."""

@@ -120,7 +120,7 @@ def _alarm(clock: str) -> str:
 
 
 def _alert(view: View) -> Text:
-    """What is wrong, the worst first."""
+    """The troubles, the worst first."""
     found: list[str] = []
     snapshot = view.snapshot
     if view.trouble is not None:
@@ -163,7 +163,7 @@ def _alert(view: View) -> Text:
 
 
 def _clock_words(snapshot: Snapshot) -> str:
-    """What is wrong with the clock, and what comes of it."""
+    """The trouble with the clock, and its effect."""
     off = formatting.span(abs(snapshot.clock_off_ms))
     match snapshot.clock_fault:
         case "forward":

@@ -1,4 +1,4 @@
-"""What the screen shows, and what a key makes of it: plain values, no terminal.
+"""The content of the screen, and the effect of a key: plain values, no terminal.
 
 ``View`` is the whole state. ``pressed``, ``with_snapshot`` and their like give the next one; who
 runs the screen compares the two and acts: another view to ask the broker for, a slot to open, the
@@ -29,7 +29,7 @@ MARGIN = 1
 
 
 class Focus(enum.Enum):
-    """Where the cursor is; ``enter`` opens the chosen cell or slot there."""
+    """The place of the cursor; ``enter`` opens the chosen cell or slot there."""
 
     CELLS = "cells"
     SLOTS = "slots"
@@ -95,7 +95,7 @@ class View:
     is_done: bool = False
 
     def wanted(self) -> WatchView | None:
-        """What the broker is to be asked for; None: nothing."""
+        """The request for the broker; None: none."""
         if self.is_paused:
             return None
         return WatchView(width_ms=WIDTHS_MS[self.zoom], count=CELLS_MAX, topic=self.topic or None)
@@ -152,7 +152,7 @@ class View:
         return attrs.evolve(self, opened=read) if self.opened is asked else self
 
     def pressed(self, key: str) -> View:
-        """What a key makes of it; a key without a meaning changes nothing."""
+        """The view after a key; a key without a meaning changes nothing."""
         if self.typing is not None:
             return self._typed(self.typing, key)
         if self.has_help:

@@ -1,1 +1,1 @@
-"""What a producer asks for, and whether the wheel takes it."""
+"""The wish of a producer, and whether the wheel takes it."""

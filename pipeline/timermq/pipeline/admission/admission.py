@@ -1,6 +1,6 @@
 r"""Admission: the one checked routine that every message passes on its way into the store.
 
-Whatever door a message comes through (JSON, binary or CBOR headers, batches, the command line), its
+However a message arrives (JSON, binary or CBOR headers, batches, the command line), its
 properties are checked here, once. A message that asks for a later moment is turned towards the
 timer topic; one whose moment is past is due now and stays as it is; what cannot be understood is
 refused with the name of the rule. Nothing is stored and nothing is ever reinterpreted.
@@ -100,7 +100,7 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
 @attrs.define
 class AdmissionCounts:
-    """What admission has seen since the start."""
+    """The counts of admission since the start."""
 
     timers: int = 0
     already_due: int = 0
@@ -145,7 +145,7 @@ class TimerAdmission:
     def admit_all(
         self, messages: Sequence[Message], now_ms: int, *, is_retry: bool = False
     ) -> list[Admitted | Refusal]:
-        """What ``admit`` decides on each of ``messages``.
+        """The decisions of ``admit`` on each of ``messages``.
 
         Where all properties fit into one run, what ``admit`` would look for in each message is
         known to be absent, and only its moment is left to be read.
@@ -392,7 +392,7 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
 
 
 def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
-    """The producer's properties without those that the timer record states anew.
+    """The producer's properties without those that the timer record states itself.
 
     A level wins over the timer properties and removes them, as RocketMQ does. It goes as well:
     RocketMQ would delay again what it takes from a wheel with a level.
@@ -430,7 +430,7 @@ def _odd_number(key: str, value: bytes) -> int:
 
 # A structure of msgspec's for the reason given at `Message`.
 class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of one message at the door."""
+    """The result of the admission of one message."""
 
     result: PutResult
     deliver_ms: int | None = None
@@ -449,7 +449,7 @@ class TimerPutResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @attrs.frozen(eq=False)
 class TimerPutColumns:
-    """What became of a run of messages: all of them are stored."""
+    """The result of a run of messages: all of them are stored."""
 
     stored: StoredColumns
     out_ms: NDArray[np.int64] | None

@@ -71,5 +71,5 @@ class FlowControl:
         return True
 
     def settled(self) -> None:
-        """What was admitted so far is linked: the slots' own numbers tell again."""
+        """Note that all admitted messages are linked: the slots' own numbers tell again."""
         self._admitted.clear()

@@ -1,1 +1,1 @@
-"""Pending timers, and taking them back."""
+"""Pending timers, and their cancels."""

@@ -41,7 +41,7 @@ _NONE = np.empty((0, 2), np.int64)
 
 @attrs.frozen(eq=False)
 class Cancelled:
-    """What deletes name, as it was known at one moment."""
+    """The names in deletes, as they were known at one moment."""
 
     _targets: Int64s = attrs.field(factory=lambda: np.empty(0, np.int64))
     """Hashes in order."""
@@ -74,7 +74,7 @@ class PendingDeletes:
     _entries: Int64s = attrs.field(default=_NONE, init=False)
     """A row an entry: its offset, and the target's hash."""
     cancelled: Cancelled = attrs.field(factory=Cancelled, init=False)
-    """What they name; another one whenever more is known."""
+    """The messages that they name; another object whenever more is known."""
 
     def learn(self, *, read_ms: int, queue_offset: int) -> Iterator[None]:
         """Read the deletes that have come since the last time, and forget those that are done.

@@ -1,4 +1,4 @@
-"""What will fire: the pending timers of a store, slot by slot.
+"""The pending timers of a store, slot by slot.
 
 Two places hold them: units of slots that are not read yet, and entries of the timer topic that have
 no unit yet. In both there are deletes, which take their targets out wherever those wait
@@ -77,7 +77,7 @@ class PendingTimer:
 
 @attrs.frozen(kw_only=True)
 class PendingPlace:
-    """Where a listing goes on, and what belongs to it."""
+    """The place at which a listing goes on, and its bounds."""
 
     slot_ms: int
     """The slot that is being read."""
@@ -103,13 +103,13 @@ class PendingTimers:
     queue_offset: int
     """Entries of the timer topic from here on may have no unit yet."""
     already_done: AlreadyDone
-    """What the last run had handled beyond its checkpoint."""
+    """The last run's work beyond its checkpoint."""
     unreadable: set[int] = attrs.field(factory=set[int])
     """Positions of records that cannot be listed, so far: they are quarantined when due."""
     start: PendingPlace = attrs.field(
         init=False, default=attrs.Factory(lambda self: self._start(), takes_self=True)
     )
-    """Where a listing begins. What gets its unit later is listed as an entry, and not twice."""
+    """Start of a listing. A message whose unit comes later is listed as an entry, and not twice."""
 
     def deletes(self) -> PendingDeletes:
         """The deletes, none of them read yet."""

@@ -55,7 +55,7 @@ class PendingMessage:
 
 @attrs.frozen
 class Found:
-    """What the index shows of the messages that a request may mean."""
+    """The messages that a request may mean, as the index shows them."""
 
     pending: list[PendingMessage]
     cancelled: int
@@ -69,7 +69,7 @@ class Found:
 
     @property
     def verdict(self) -> Verdict:
-        """What is true now, before anything is done."""
+        """The verdict of now, before anything is done."""
         if self.delivered:
             return Verdict.TOO_LATE
         waits = self.pending or self.quarantined
@@ -87,7 +87,7 @@ class PendingLookup:
     """Slots before it have been read, as far as the checkpoint may say."""
 
     def find(self, wanted: Wanted) -> Found:
-        """What is known of the messages that are meant.
+        """The known facts about the messages that are meant.
 
         Raises:
             CancelError: Several pending messages have the key, or too many records have it.
@@ -205,7 +205,7 @@ class PendingLookup:
     def _arrived(
         self, records: KeyRecords, topic: str, unique_key: str, newest: Collection[PendingMessage]
     ) -> list[tuple[int, bytes]]:
-        """What has reached the topic behind the first of the messages; without any, the last.
+        """The deliveries behind the first of the messages; without any, the last delivery.
 
         Behind its first record: what made way rolls on, and may stand behind what has arrived.
         """
@@ -229,7 +229,7 @@ class PendingLookup:
     def _deleted_names(
         self, deletes: Sequence[tuple[TimerFacts, bytes]], moved_from: set[int | None]
     ) -> tuple[set[bytes | tuple[int, bytes]], set[bytes]]:
-        """What deletes have cancelled for certain, and what has made way for another moment.
+        """The messages that deletes have cancelled for certain, and those that were moved.
 
         One that makes way counts with the message that it makes way for: a power cut may have kept
         it alone. One without an order is RocketMQ's: it has had its effect, if any, when its slot
@@ -252,7 +252,7 @@ class PendingLookup:
 
 
 def asked_for(record: bytes) -> str | None:
-    """Where a message asked to go of whose record no timer can be made."""
+    """The target of a message whose record makes no timer."""
     try:
         topic = find(record_properties(record), REAL_TOPIC_NAME)
     except RecordError:

@@ -2,7 +2,7 @@
 
 The wall clock says *when* a message is due; trio's own clock says *how long* to sleep and nothing
 about the date. The pipeline reads the time nowhere else, so a test that hands in a clock over
-trio's ``MockClock`` lets days pass in milliseconds. A steady clock, which nobody sets, tells
+trio's ``MockClock`` lets days pass in milliseconds. A steady clock, which cannot be set, tells
 whether the wall clock can be trusted (``clock_watch``).
 """
 
@@ -30,7 +30,7 @@ _BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """Where the pipeline gets the time from."""
+    """The source of the pipeline's time."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch; may step in both directions, as wall clocks do."""
@@ -64,7 +64,7 @@ class WatchedClock:
     Args:
         wall: The wall clock.
         options: How far a jump is believed.
-        steady_ms: A clock that nobody sets, milliseconds.
+        steady_ms: A clock that cannot be set, milliseconds.
     """
 
     def __init__(

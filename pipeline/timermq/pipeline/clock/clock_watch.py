@@ -1,4 +1,4 @@
-"""Whether the wall clock can be trusted, found out by a clock that nobody sets.
+"""Whether the wall clock can be trusted, found out by a clock that cannot be set.
 
 The *steady* clock counts milliseconds since some moment; wall clock minus steady clock is the
 *offset*. It stays where it is while both run alike, moves slowly when one of them drifts, and jumps
@@ -56,7 +56,7 @@ class ClockFault(enum.StrEnum):
 
 
 class ClockEventKind(enum.StrEnum):
-    """What can be told of the clock."""
+    """The kinds of events of the clock."""
 
     STEPPED = "stepped"
     UNSAFE = "unsafe"
@@ -70,9 +70,9 @@ class ClockEvent:
 
     kind: ClockEventKind
     from_ms: int
-    """What the wall clock would have shown."""
+    """The time that the wall clock would have shown."""
     to_ms: int
-    """What it shows."""
+    """The time that it shows."""
     fault: ClockFault | None = None
     """Of UNSAFE; of SAFE what it was."""
     reason: str = ""
@@ -91,9 +91,9 @@ class ClockStatus:
     state: ClockState
     fault: ClockFault | None
     now_ms: int
-    """What the broker works by."""
+    """The time by which the broker works."""
     wall_ms: int
-    """What the wall clock shows."""
+    """The wall clock's time."""
     off_ms: int
     """How far the wall clock is ahead of what is trusted, or behind (negative); 0 when SAFE."""
     since_ms: int | None
@@ -111,7 +111,7 @@ class ClockStatus:
 
 
 def _ignore(_: ClockEvent) -> None:
-    """Take an event and do nothing: nobody asked to be told."""
+    """Take an event and do nothing: there is no observer."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -163,7 +163,7 @@ class ClockWatch:
         self._restart(wall_ms, steady_ms)
         if persisted_ms - wall_ms > self.step_max_ms:
             self._behind_ms = persisted_ms
-            # How long the outage was nobody knows, so any time from there on will do.
+            # The length of the outage is not known, so any time from there on will do.
             self._left = math.inf
         self._settle("")
 
@@ -298,7 +298,7 @@ class ClockWatch:
             self.tell(ClockEvent(kind=ClockEventKind.DRIFTS, from_ms=round(from_ms), to_ms=wall_ms))
 
     def _settle(self, reason: str) -> None:
-        """Name the state anew, and tell when it is another."""
+        """Name the state again, and tell when it is another."""
         fault = None
         if self._doubted_at is not None:
             fault = ClockFault.FORWARD

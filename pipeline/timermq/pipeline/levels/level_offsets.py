@@ -162,7 +162,7 @@ def scan_start(store: MessageStore, queues: LevelQueues, known: DelayOffsets | N
 
 @attrs.define(eq=False)
 class LevelDone:
-    """What was done of one store; nothing is known until ``look`` has ended.
+    """The finished moves of one store; nothing is known until ``look`` has ended.
 
     Args:
         has_begun: A take-over may have moved messages, at any time; else RocketMQ alone delivered
@@ -206,7 +206,7 @@ class LevelDone:
         Args:
             offset_py: Where it waits.
             moment_ms: When it is due by its level.
-            topic: Where it goes.
+            topic: Its topic.
 
         Raises:
             TimerRecordError: It may; where.

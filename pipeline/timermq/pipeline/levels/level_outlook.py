@@ -1,4 +1,4 @@
-"""What will become of the messages that wait for classic levels in a stopped store.
+"""The outlook for the messages that wait for classic levels in a stopped store.
 
 It is decided as a take-over decides (``level_takeover``): what the log shows as done is left out,
 what the wheel cannot take is quarantined, and the rest moves to the wheel.
@@ -33,13 +33,13 @@ class LevelOutlook:
 
     level: int
     phy_offset: int
-    """Where it waits in the log."""
+    """Its position in the commit log."""
     deliver_ms: int = 0
     """When it is due if it moves, epoch milliseconds."""
     delay_ms: int = 0
     """How long that is after it was stored."""
     message: Message | None = None
-    """What it becomes if it moves."""
+    """The timer that it becomes if it moves."""
     fault: str | None = None
     """Why it goes to the quarantine."""
 

@@ -2,7 +2,7 @@
 
 On ``SCHEDULE_TOPIC_XXXX`` queue n holds level n + 1, and beside each position the moment at which
 the message is due, which RocketMQ computed when it stored it. Within a queue the moments ascend,
-as long as nobody changed the table of levels or set the clock back.
+as long as neither the table of levels was changed nor the clock set back.
 
 Source: Java ``ScheduleMessageService``.
 """

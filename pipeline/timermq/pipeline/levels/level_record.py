@@ -33,7 +33,7 @@ from ..records.timer_record import TimerRecordError, own_properties
 from ..records.undeliverable import Reason
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""Where a transaction waits for its end."""
+"""The topic in which a transaction waits for its end."""
 
 
 def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
@@ -41,7 +41,7 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
 
     Args:
         record: The record, as far as it can be read.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         size: Bytes that it should have.
 
     Raises:

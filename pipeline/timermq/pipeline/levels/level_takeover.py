@@ -79,7 +79,7 @@ class LevelTakeover:
 
     Args:
         store: Opened and recovered.
-        admission: The door to the wheel.
+        admission: The entry to the wheel.
         quarantine: For what cannot be delivered.
         state: Told what is due soon.
         options: For the pause on a full disk.

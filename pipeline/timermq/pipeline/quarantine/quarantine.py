@@ -107,7 +107,7 @@ class Quarantine:
         return self._table.active
 
     def state(self, origin_py: int) -> State | None:
-        """What became of the entry for the timer record at a position; None when there is none."""
+        """The state of the entry for the timer record at a position; None when there is none."""
         return self._table.state(origin_py)
 
     def entry(self, origin_py: int) -> Entry | None:
@@ -116,7 +116,7 @@ class Quarantine:
         return None if place is None else self._read(place)
 
     def entries(self, after_py: int = -1) -> Iterator[tuple[Entry, int]]:
-        """What is in quarantine, in the order of the log, each with the position of its entry.
+        """The messages in quarantine, in the order of the log, each with the position of its entry.
 
         Args:
             after_py: Only entries behind this position: a listing goes on where it ended.
@@ -306,7 +306,7 @@ class Quarantine:
         """Count a record of the quarantine that cannot be read until the store is repaired.
 
         It may be the only one that is left of a message, so nothing is cleaned behind it. By the
-        name of its own place, for nobody can tell whose entry or mark it was.
+        name of its own place, for its entry or mark cannot be known.
         """
         log.error(
             "quarantine record damaged: an entry, or what became of one, cannot be read",
@@ -326,7 +326,7 @@ class Quarantine:
         mark = read_mark(record)
         if mark is None:
             return False
-        # Of a retry whose message is not there nobody was told.
+        # A retry whose message is not in the log was never answered.
         if mark.state is not State.RETRIED or self.retried(mark, phy_offset + size) is not None:
             self._table.end(mark.origin_py, mark.state)
         return False

@@ -63,7 +63,7 @@ _SEPARATORS = bytes.maketrans(b"\x01\x02", b"??")
 
 
 class State(enum.IntEnum):
-    """What became of an entry."""
+    """The states of an entry."""
 
     ACTIVE = 0
     """It is in quarantine."""
@@ -72,11 +72,11 @@ class State(enum.IntEnum):
     DROPPED = 2
     """The operator let it go."""
     CANCELLED = 3
-    """Its producer took it back."""
+    """Its producer cancelled it."""
 
 
 _ENDINGS = {one.name for one in State if one is not State.ACTIVE}
-"""What a mark may say."""
+"""The states that a mark may state."""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +94,7 @@ class Entry:
     record: bytes
     """Its record as far as it could be read."""
     topic: str | None
-    """Where it should go; None when the record does not say."""
+    """Its topic; None when the record does not say."""
     queue_id: int | None
     deliver_ms: int | None
     """When it should; of a message of RocketMQ's at most a slot too late."""
@@ -110,7 +110,7 @@ class Entry:
 
 @attrs.frozen(kw_only=True)
 class Mark:
-    """What became of the entry with this origin."""
+    """The state of the entry with this origin."""
 
     origin_py: int
     state: State

@@ -1,4 +1,4 @@
-"""What an operator does with a message in quarantine: try it again, or let it go.
+"""The release of a message in quarantine by an operator: retried, or discarded.
 
 Both answer what became of the entry, even if another request ended it, and answer it again when
 asked again. A message that still cannot be delivered is kept, and the answer says why.
@@ -22,13 +22,13 @@ from .retried_message import retried_message
 
 
 class Verdict(enum.Enum):
-    """What became of an entry."""
+    """The outcome of a release."""
 
     RETRIED = "retried"
     """The message is on its topic, or waits for its moment, if that is still to come."""
     DROPPED = "dropped"
     CANCELLED = "cancelled"
-    """Its producer took it back."""
+    """Its producer cancelled it."""
     KEPT = "kept"
     """It is in quarantine: the message cannot be delivered, or the store takes nothing now."""
     NOT_FOUND = "not_found"

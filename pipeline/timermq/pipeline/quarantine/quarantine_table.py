@@ -1,4 +1,4 @@
-"""Where the entries of the quarantine stand: a row each, in memory, about 50 bytes.
+"""The places of the quarantine's entries: a row each, in memory, about 50 bytes.
 
 A row stays when its entry is done, for as long as the commit log has the entry: so what became of
 it can be told, and is told again to who asks again.
@@ -30,7 +30,7 @@ class Place:
 
     origin_py: int
     offset_py: int
-    """Where the entry stands."""
+    """Position of the entry in the commit log."""
     size_py: int
 
 
@@ -71,7 +71,7 @@ class QuarantineTable:
             self.active -= 1
 
     def state(self, origin_py: int) -> State | None:
-        """What became of the entry with an origin; None when there is none."""
+        """The state of the entry with an origin; None when there is none."""
         row = self._rows_at[self._at(origin_py)]
         return None if row == _FREE else State(self._states[row])
 
@@ -81,7 +81,7 @@ class QuarantineTable:
         return None if row == _FREE else self._place(row)
 
     def places(self, after_py: int = -1) -> Iterator[Place]:
-        """What is in quarantine now, of entries behind a position."""
+        """The messages in quarantine now, of entries behind a position."""
         is_active = np.array(self._states, np.int8) == State.ACTIVE
         is_wanted = is_active & (np.array(self._offsets, np.int64) > after_py)
         return (self._place(int(row)) for row in np.flatnonzero(is_wanted))
@@ -109,7 +109,7 @@ class QuarantineTable:
         return Place(self._origins[row], self._offsets[row], self._sizes[row])
 
     def _at(self, origin_py: int) -> int:
-        """Where the number of an origin's row stands, or would stand."""
+        """The index at which the number of an origin's row stands, or would stand."""
         rows_at, origins, last = self._rows_at, self._origins, len(self._rows_at) - 1
         at = (origin_py * _SPREAD >> 20) & last
         while (row := rows_at[at]) != _FREE and origins[row] != origin_py:

@@ -1,7 +1,7 @@
 """From an entry of the quarantine to the message that is retried.
 
 What comes out is a message as a producer would send it, for `TimerAdmission`: the keys that steer
-timers are gone, and the moment, if one is known, is asked for anew. So a message that was
+timers are gone, and the moment, if one is known, is asked for again. So a message that was
 quarantined on its way waits again, and one whose moment is past goes to its topic at once
 (NOT_BEFORE).
 """
@@ -29,7 +29,7 @@ def check_intact(record: bytes, phy_offset: int, size: int) -> None:
 
     Args:
         record: The record as far as it can be read.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         size: Bytes that it should have.
 
     Raises:

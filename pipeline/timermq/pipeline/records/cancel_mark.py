@@ -30,7 +30,7 @@ def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
 
     Args:
         record: The record that was left out; one that cannot be read gets a mark all the same.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         now_ms: The present, epoch milliseconds.
     """
     try:
@@ -81,7 +81,7 @@ def names_of(record: bytes, order_py: int) -> set[bytes]:
 
 
 def names_in_delete(record: bytes) -> set[bytes]:
-    """What a delete names: which message, and the one record that it ends by itself.
+    """The names in a delete: of a message, and of the one record that it ends by itself.
 
     Raises:
         RecordError: The record has no properties that could be read.

@@ -1,4 +1,4 @@
-"""What is asked about a pending message, and what is answered."""
+"""The questions about a pending message, and the answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from timermq.timerstore.errors import StoreError
 
 
 class Verdict(enum.Enum):
-    """What became of a request to cancel or to move."""
+    """The outcome of a request to cancel or to move."""
 
     CANCELLED = "cancelled"
     """It never arrives, or not at its old moment."""

@@ -65,22 +65,22 @@ def enqueued_from(timer_log: TimerLog, phy_offset: int) -> NDArray[np.int64]:
 
 @attrs.frozen
 class Doubt:
-    """What one hole may have held."""
+    """The possible content of one hole."""
 
     position: int
     """Messages before it are in doubt …"""
     until_ms: int
     """… that could be delivered or rolled by this time."""
     topics: frozenset[str] | None
-    """Where these messages go; None: anywhere."""
+    """The topics of these messages; None: any."""
 
     def covers(self, offset_py: int, first_ms: int, topic: str) -> bool:
         """Whether it may be this message that was done there.
 
         Args:
-            offset_py: Where its record stands.
+            offset_py: Position of its record.
             first_ms: When it could be delivered, or rolled, first.
-            topic: Where it goes.
+            topic: Its topic.
         """
         return (
             offset_py < self.position
@@ -142,9 +142,9 @@ class AlreadyDone:
         """Refuse a message that may have been delivered or rolled by a record that is damaged.
 
         Args:
-            offset_py: Where its record stands.
+            offset_py: Position of its record.
             first_ms: When it could be delivered, or rolled, first.
-            topic: Where it goes.
+            topic: Its topic.
 
         Raises:
             TimerRecordError: It may; where.

@@ -1,4 +1,4 @@
-"""What cancels a pending message: a record of the timer topic, as a message for the store."""
+"""The delete of a pending message: a record of the timer topic, as a message for the store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def delete_message(
     Args:
         facts: Of the message that it cancels.
         unique_key: Of that message.
-        target_py: Where its record stands.
+        target_py: Position of its record.
         born_ms: When it is cancelled, epoch ms.
         makes_way_in_ms: Slot of the message that replaces it; None: there is none.
         notes: Properties that a move adds: what it has seen.

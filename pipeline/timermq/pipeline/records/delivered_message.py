@@ -30,7 +30,7 @@ from .undeliverable import Reason
 _KEPT = HEAD.cut(
     "body_crc", "flag", "sys_flag", "born_ms", "born_host", "reconsume_times", "body_length"
 )
-"""What a delivered record keeps of the head of the waiting one, and how long the body is."""
+"""The part of the waiting record's head that a delivered one keeps, and the body's length."""
 _TOPIC_PART = len(TIMER_TOPIC).to_bytes() + TIMER_TOPIC.encode()
 _PROPERTIES_AT = len(_TOPIC_PART) + 2
 """From the end of the body of a record of the timer topic."""
@@ -53,7 +53,7 @@ def due_message(
 
     Args:
         record: The record of the timer topic.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         is_roll: It goes back to the timer topic, for its next leg.
         origin: What the new record's ``preparedTransactionOffset`` is to say.
         precision_ms: Width of a slot.
@@ -97,7 +97,7 @@ def taken_over(
 
     Args:
         record: The record of the timer topic, of any address family.
-        topic: Where the message goes.
+        topic: The topic of the message.
         queue_id: Its queue there.
         properties: Its properties.
         origin: What its ``preparedTransactionOffset`` is to say.

@@ -1,4 +1,4 @@
-"""Where a timer message goes when it is due, as its record says it.
+"""The topic and queue of a timer message when it is due, as its record says it.
 
 Our records say it in one form, and there are few destinations and many messages: what was read once
 is known by its bytes.
@@ -20,12 +20,12 @@ from .undeliverable import Reason, TimerRecordError
 QUEUE_ID_DIGITS_MAX = 9
 """Digits of a queue in a record: any of so many fits 32 bits."""
 DESTINATION_COUNT_MAX = 65_536
-"""Remembered destinations; more and the memory of them begins anew."""
+"""Remembered destinations; above it, all are forgotten."""
 
 
 @attrs.frozen
 class Destination:
-    """Where a timer message goes when it is due."""
+    """The topic and queue of a timer message when it is due."""
 
     topic: str
     queue_id: int

@@ -32,7 +32,7 @@ from .timer_record import TIMER_TOPIC
 FOREVER_MS = 1 << 62
 """After every moment."""
 _OF_ANY = frozenset({TIMER_TOPIC, QUARANTINE_TOPIC, CANCEL_MARK_TOPIC})
-"""What is of these topics ends a message of any destination."""
+"""A record of these topics ends a message of any destination."""
 
 
 def origins_in(log: CommitLog, holes: Iterable[Hole]) -> list[int]:
@@ -43,7 +43,7 @@ def origins_in(log: CommitLog, holes: Iterable[Hole]) -> list[int]:
 
 
 def doubts_of(store: MessageStore, holes: Sequence[Hole], *, is_javas: bool) -> tuple[Doubt, ...]:
-    """What the holes leave in doubt.
+    """The messages that the holes leave in doubt.
 
     Args:
         store: Opened and recovered.

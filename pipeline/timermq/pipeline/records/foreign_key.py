@@ -1,4 +1,4 @@
-"""What RocketMQ delivered or rolled: its records name no origin, and are known by four texts.
+"""The keys of RocketMQ's deliveries and rolls: they name no origin, and are known by four texts.
 
 RocketMQ's record keeps the keys of the timer record that it delivers or rolls, and has the time at
 which it took that from the wheel (``TIMER_DEQUEUE_MS``), which no other record has. Real topic,

@@ -35,7 +35,7 @@ SIZE_MAX = 256 << 20
 
 
 class RecordSource(Protocol):
-    """What finds records by their keys: a store with its index, or a log that is looked through."""
+    """A finder of records by their keys: a store with its index, or a log that is read through."""
 
     def newest_first(self, topic: str, key: str, *, unique: bool) -> Iterator[tuple[int, bytes]]:
         """Records with a key and their positions: see ``IndexFollower.newest_first``."""
@@ -82,7 +82,7 @@ class SoleMoves:
     key: str | None = None
     """One of the user's keys by which messages are looked for; None: by their unique key."""
     moved_from: set[int | None] = attrs.field(factory=set[int | None], init=False)
-    """What the first records of messages that were seen name as their origin."""
+    """The origins that the first records of seen messages name."""
 
     def end_at(self, record: bytes, facts: TimerFacts) -> bool:
         """Take the next record; whether those before it tell nothing more.

@@ -1,4 +1,4 @@
-"""What a record of the commit log does to the record that it names as its origin.
+"""The effect of a record of the commit log on the record that it names as its origin.
 
 The first line that fits decides:
 
@@ -9,7 +9,7 @@ in the quarantine  SET_ASIDE   it could not be delivered; later it may be, by ha
 a mark             LEFT_OUT    a delete cancels it: it was left out of its slot
 of another topic   DELIVERED   it has arrived
 has rolls          ROLLED      it waits for its next leg, or for its end
-a delete of nobody ROLLED      the same: the roll was lost, and a repair fills its place
+a void delete      ROLLED      the same: the roll was lost, and a repair fills its place
 a delete           CANCELLED   it was cancelled
 any other timer    MOVED       it waits for another moment, as a message of its own
 =================  ==========  =====================================================
@@ -33,11 +33,11 @@ from .timer_properties import DELETE_NAME, ROLL_TIMES_NAME
 from .timer_record import TIMER_TOPIC
 
 NOBODY = b"?"
-"""What a delete names that cancels nothing: a repair fills places of the timer topic with it."""
+"""The name in a void delete, which cancels nothing: a repair fills the timer topic with it."""
 
 
 class Effect(enum.IntEnum):
-    """What a record does to its origin; the numbers are those of temporary files and rows."""
+    """The effect of a record on its origin; the numbers are those of temporary files and rows."""
 
     DELIVERED = 1
     MOVED = 2
@@ -50,7 +50,7 @@ class Effect(enum.IntEnum):
 
 
 class Mark(enum.Enum):
-    """What of a record decides."""
+    """The marks of a record that decide."""
 
     IN_QUARANTINE = enum.auto()
     IN_LEFT_OUT = enum.auto()
@@ -88,7 +88,7 @@ _HAS: Mapping[Mark, Callable[[bytes, int, bytes], bool]] = {
 
 
 def effect_of(topic: bytes, queue_id: int, properties: bytes) -> Effect:
-    """What a record that names an origin does to it.
+    """The effect of a record on the origin that it names.
 
     Args:
         topic: Of the record.

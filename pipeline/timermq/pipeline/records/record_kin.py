@@ -1,4 +1,4 @@
-"""What the store tells of a record of the timer topic that cannot be read.
+"""The store's facts about a record of the timer topic that cannot be read.
 
 A record is not alone: the key index has the hash of its unique key, and by it stand the first
 record of the message, its rolls, its deletes, and what it was moved to. The entry behind a delete
@@ -66,7 +66,7 @@ class RecordKin:
     Args:
         store: Opened and recovered.
         precision_ms: Width of a slot.
-        offset_py: Where the record stands.
+        offset_py: Position of the record.
         size_py: Its size, bytes.
     """
 

@@ -36,10 +36,10 @@ COMPARED_MAX = 8
 
 @attrs.frozen(eq=False)
 class TimerColumns:
-    """What a run of timer records asks for."""
+    """The requests of a run of timer records."""
 
     ends: Places
-    """Where ``REAL_TOPIC`` begins in each: the end of what its delivered record keeps."""
+    """Offset of ``REAL_TOPIC`` in each: the end of the part that its delivered record keeps."""
     destinations: list[Destination]
     """Those that there are."""
     destination_of: NDArray[np.intp]
@@ -85,7 +85,7 @@ def read_columns(block: RecordBlock, precision_ms: int) -> TimerColumns | None:
 
 @attrs.frozen(eq=False)
 class _Tails:
-    """What records end with, from ``REAL_TOPIC`` up to the digits of the slot."""
+    """The end of records, from ``REAL_TOPIC`` up to the digits of the slot."""
 
     texts: list[bytes]
     """Those that there are; empty where nothing of the kind was found."""

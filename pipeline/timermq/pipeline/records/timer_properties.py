@@ -40,9 +40,9 @@ DELETE_FOR = DELETE_FOR_NAME + b"\x01"
 DELETE_SOLE = DELETE_SOLE_NAME + b"\x01"
 
 DELAY_UNITS_MS = ((DELAY_SEC_NAME, 1000), (DELAY_MS_NAME, 1))
-"""What asks for a delay, first wins, and the milliseconds in a unit."""
+"""The properties that ask for a delay, first wins, and the milliseconds in a unit."""
 REQUEST_NAMES = (DELAY_NAME, DELAY_SEC_NAME, DELAY_MS_NAME, DELIVER_NAME)
-"""What asks for a later moment: a level, a delay or the moment."""
+"""The properties that ask for a later moment: a level, a delay or the moment."""
 INTERNAL_NAMES = (
     REAL_TOPIC_NAME,
     REAL_QID_NAME,
@@ -55,7 +55,7 @@ INTERNAL_NAMES = (
     b"TIMER_ENQUEUE_MS",
     DEQUEUE_NAME,
 )
-"""What only the broker may set."""
+"""The properties that only the broker may set."""
 REQUESTS = tuple(name + b"\x01" for name in REQUEST_NAMES)
 """How those begin."""
 INTERNAL = tuple(name + b"\x01" for name in INTERNAL_NAMES)

@@ -1,4 +1,4 @@
-r"""What a record of the timer topic says about its message, and how that is written.
+r"""The fields of a record of the timer topic about its message, and how they are written.
 
 A pending message stands in the topic ``rmq_sys_wheel_timer`` with its real destination and its
 moment among its properties. Ours end, in this order, with::
@@ -69,7 +69,7 @@ OUT_SIZE = len(OUT) + MS_DIGITS + 1
 # A structure of msgspec's for the reason given at `Message`; it holds a destination, which is no
 # container either.
 class TimerFacts(msgspec.Struct, frozen=True, gc=False):
-    """What the timer service needs to know of one record of the timer topic."""
+    """The fields of one record of the timer topic that the timer service needs."""
 
     deliver_ms: int
     """The moment asked for, epoch milliseconds."""
@@ -82,7 +82,7 @@ class TimerFacts(msgspec.Struct, frozen=True, gc=False):
     is_delete: bool
     """The record cancels another one."""
     own_end: int = 0
-    """Where ``REAL_TOPIC`` begins in a record of ours that was never rolled; 0 for all others."""
+    """Offset of ``REAL_TOPIC`` in a record of ours that was never rolled; 0 for all others."""
 
 
 def timer_tail(
@@ -93,7 +93,7 @@ def timer_tail(
     Args:
         deliver_ms: The moment asked for, 0 to 9,999,999,999,999.
         out_ms: Its slot time.
-        topic: Where the message goes.
+        topic: The topic of the message.
         queue_id: Its queue there.
         rolls: How often it was rolled; with 0 neither count nor order is written.
         order_py: Position of its first record.
@@ -125,7 +125,7 @@ def decode_timer(
 
     Args:
         record: The whole record.
-        phy_offset: Where it stands.
+        phy_offset: Its position in the commit log.
         precision_ms: Width of a slot; decides what an inexact moment is rounded to.
         may_delete: False when it is known, or does not matter, that it cancels no other record.
 
@@ -210,7 +210,7 @@ def _is_ours(properties: bytes, start: int) -> bool:
 
 
 def order_name(order_py: int) -> bytes:
-    """What a delete of ours names: the message with this order."""
+    """The name in a delete of ours: the message with this order."""
     return b"\x01%d" % order_py
 
 
@@ -232,7 +232,7 @@ KEY_MARK = b"\x03"
 
 
 def deleted_name(properties: bytes) -> bytes | None:
-    """What a delete names: an order as ours do, else a key of its own topic; None for no delete.
+    """The name in a delete: an order as ours do, else a key of its own topic; None for no delete.
 
     A delete without an order cancels messages of the topic that it was sent to, as each that
     RocketMQ's recall has stored does. Java looks at the key alone.

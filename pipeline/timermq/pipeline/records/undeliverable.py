@@ -1,4 +1,4 @@
-"""What cannot be delivered, and why: said by the stage that finds it, kept by the quarantine."""
+"""A message that cannot be delivered, and why: from the stage that finds it, for the quarantine."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ class Undeliverable:
     """One message that is to be quarantined."""
 
     offset_py: int
-    """Where its record stands in the timer topic: the origin, by which it is known."""
+    """Position of its record of the timer topic: the origin, by which it is known."""
     size_py: int
     """Bytes that its record should have."""
     record: bytes
     """Its record as far as it can be read."""
     reason: Reason
     text: str
-    """What was expected and what was found."""
+    """The expected value and the found one."""
     topic_hash: int | None = None
     """Of the topic that it counts for among the pending; None when it never was."""
     deliver_ms: int | None = None
     """When it is due, if its record does not say."""
     order_py: int | None = None
-    """Where the message's first record stands, if it is known without this one."""
+    """Position of the message's first record, if it is known without this one."""
     is_delete: bool = False
     """Its unit says that it takes another message back."""
 

@@ -2,8 +2,8 @@
 
 A delete waits in the slot of what it cancels, and its unit tells the topic. So when its record
 is damaged, it meant a message of that slot and topic that was sent before it: one of them, and
-nobody can tell which. Delivered, a message would arrive that was cancelled or moved; so all of them
-are quarantined as in doubt.
+which one is not known. Delivered, a message would arrive that was cancelled or moved; so all of
+them are quarantined as in doubt.
 
 It stands among what the slot's deletes name, as a name that no key can be: a key has no zero.
 """
@@ -26,7 +26,7 @@ class UnreadDelete:
     topic_hash: int
     """Of the real topic, as its unit says."""
     offset_py: int
-    """Where its record stands."""
+    """Position of its record."""
 
     def name(self) -> bytes:
         """How it stands among the names of deletes."""

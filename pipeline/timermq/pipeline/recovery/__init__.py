@@ -1,1 +1,1 @@
-"""What the files hold after the last run, and what goes to the disk."""
+"""The state in the files after the last run, and the writes to the disk."""

@@ -61,7 +61,7 @@ def slots_show_all(
 
 
 def _ring_rows(targets: Int64s, read_ms: int, precision_ms: int, ring_count: int) -> Int64s:
-    """Where slots stand in a table of the ring from ``read_ms`` on; ``ring_count``: nowhere."""
+    """Indexes of slots in a table of the ring from ``read_ms`` on; ``ring_count``: in none."""
     ticks = targets // precision_ms
     is_slot = ticks * precision_ms == targets
     ticks -= read_ms // precision_ms

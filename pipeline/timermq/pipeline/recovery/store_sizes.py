@@ -52,7 +52,7 @@ def measure(
     """The options with the sizes that the files have.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory.
         store: Options of the store; what is not measured is kept.
         timer: Options of its timers.
@@ -146,7 +146,7 @@ def _slots_total(disk: Disk, root: str) -> int:
 
 
 def _precision_ms(disk: Disk, root: str) -> int:
-    """What our checkpoint says; RocketMQ does not record it."""
+    """The precision in our checkpoint, milliseconds; RocketMQ does not record it."""
     path = _where(disk, root, "config/timercheck")
     if path is None:
         return 0

@@ -6,7 +6,7 @@ path                      what                                              when
 ``timerwheel``            slots: first and last unit of each                from the timer log
 ``timerlog/``             units: one a pending message, chained by slot     from the commit log
 ``config/timercheck``     how far reading and syncing had come              both logs are read whole
-``config/timermetrics``   pending messages by topic                         counted anew
+``config/timermetrics``   pending messages by topic                         counted again
 ========================  ================================================  ====================
 """
 
@@ -114,7 +114,7 @@ class TimerFiles:
             self.checkpoint.mark_durable()
 
     def erase(self, from_ms: int) -> None:
-        """Forget what waits: all of it is in the commit log, from which recovery makes it anew.
+        """Forget what waits: all of it is in the commit log, from which recovery rebuilds it.
 
         The checkpoint first: without one nothing is believed of the others, whatever a crash leaves
         of them.

@@ -109,7 +109,7 @@ class TimerFlush:
         try:
             await files.metrics.save(metrics)
         except OSError as error:
-            # Counts for people; recovery makes them anew.
+            # Counts for people; recovery counts again.
             if not is_for_a_while(error):
                 raise
             log.warning("timer metrics not saved", error=str(error))

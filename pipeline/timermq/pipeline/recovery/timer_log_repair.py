@@ -1,4 +1,4 @@
-"""What recovery cuts off the timer log, so that it holds nothing but units that can be relied on.
+"""The repair of the timer log by recovery: a cut, so that it holds only units to be relied on.
 
 A cut costs no message: whatever stood behind it is enqueued again from the timer topic. A unit that
 is left out but stays in the log would be linked by a later recovery, and its message come twice.

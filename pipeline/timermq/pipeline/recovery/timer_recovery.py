@@ -59,7 +59,7 @@ log = structlog.get_logger("timermq.pipeline.recovery.timer_recovery")
 
 
 class CheckpointState(enum.Enum):
-    """Whose checkpoint ``config/timercheck`` is: ours, Java's, or nobody's."""
+    """The owner of the checkpoint ``config/timercheck``: timermq, Java, or none."""
 
     OURS = "ours"
     JAVA = "java"
@@ -67,7 +67,7 @@ class CheckpointState(enum.Enum):
 
 
 class Resume(enum.Enum):
-    """Where a reading of a log begins."""
+    """The start of a reading of a log."""
 
     CHECKPOINT = "at the checkpoint's position"
     BY_TIME = "at the segment that holds the read time"
@@ -76,11 +76,11 @@ class Resume(enum.Enum):
 
 @attrs.frozen
 class Decision:
-    """What recovery does in one situation."""
+    """The steps of recovery in one situation."""
 
     label: str
     rebuild_wheel: bool
-    """True: link every unit of the timer log anew. False: only those after the flushed position."""
+    """True: link all units of the timer log again. False: only those after the flushed position."""
     scan: Resume
     """From where the commit log is read for what was delivered already."""
     queue: Resume
@@ -139,7 +139,7 @@ DECISIONS: dict[tuple[CheckpointState, bool, bool], Decision] = {
 
 @attrs.frozen(kw_only=True)
 class Recovered:
-    """What recovery found: where the stages begin, and what is done already."""
+    """The result of recovery: the stages' positions, and the timers that are done already."""
 
     decision: Decision
     read_ms: int
@@ -326,7 +326,7 @@ def _queue_start(resume: Resume, files: TimerFiles, store: MessageStore) -> int:
 
 
 def _position_of_entry(store: MessageStore, queue_offset: int) -> int:
-    """Where the record of an entry of the timer topic stands; the log's end when there is none."""
+    """Position of the record of an entry of the timer topic; the log's end when there is none."""
     queue = store.queue(TIMER_TOPIC, 0)
     units = None if queue is None else queue.units(queue_offset, 1)
     if units is None or not len(units):
@@ -346,7 +346,7 @@ def segment_stored_before(store: MessageStore, time_ms: int) -> int:
 def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int) -> bool:
     """Link the units that the wheel does not show; False when the ring has no place for one.
 
-    Then the log is cut at that unit, and the wheel has to be built anew: its messages are enqueued
+    Then the log is cut at that unit, and the wheel has to be rebuilt: its messages are enqueued
     again as soon as there is room. A ring has no place when reading resumes more than a turn before
     the newest timers: after a long outage, without a checkpoint, or with a smaller wheel. Cut off
     rather than passed over, because a unit that stays would be linked by a later recovery as well.
@@ -369,7 +369,7 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
 
 
 def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: AlreadyDone) -> int:
-    """Count the pending messages by topic anew: units have its hash, queues its name.
+    """Count the pending messages by topic again: units have its hash, queues its name.
 
     Returns:
         The last slot with a unit of a done message that was linked late, not in the slot asked for:
@@ -395,7 +395,7 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
 
 
 def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
-    """What the commit log shows as delivered or rolled from ``scan_py`` on.
+    """The deliveries and rolls in the commit log from ``scan_py`` on.
 
     Java's deliveries of slots that are read already are no question any more: a delivery of a later
     slot was stored after the read time, one of a later entry stands behind that entry.

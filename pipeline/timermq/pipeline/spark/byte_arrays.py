@@ -62,7 +62,7 @@ def taken(
 
 
 def bounds_of(column: Values) -> Places:
-    """Where the values of a ``binary`` or ``string`` column end in its bytes; a 0 before them."""
+    """The ends of a ``binary`` or ``string`` column's values in its bytes; a 0 before them."""
     ends = column.buffers()[1]
     if ends is None or not len(column):
         return np.zeros(len(column) + 1, np.int64)

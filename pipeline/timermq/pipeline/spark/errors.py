@@ -1,4 +1,4 @@
-"""What can go wrong in a job, as one line for the user of the command."""
+"""The errors of a job, as one line for the user of the command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_FILES = "UNABLE_TO_INFER_SCHEMA"
 
 
 def cause_of(error: BaseException) -> str | None:
-    """What went wrong in one line, if it is the caller's to repair.
+    """The error in one line, if it is the caller's to repair.
 
     An error of ours that was raised in one of Spark's Python processes is handed on as text: the
     trace of that process, its last line the error. What Spark itself refuses (an expression, a

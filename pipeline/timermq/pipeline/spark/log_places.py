@@ -1,4 +1,4 @@
-"""Where in the commit log a reader can begin, and the stretches that tasks read.
+"""The positions in the commit log at which a reader can begin, and the stretches that tasks read.
 
 A segment begins with a record. Within a segment something that looks like a record is no proof: a
 body may hold one. The proof is its own queue: the unit that the record claims (topic, queue, queue
@@ -29,7 +29,7 @@ RECORD_BYTES_MAX = 8 << 20
 """A larger record is no place to begin: a message has 4 MiB, and its properties."""
 
 _MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big", signed=True)[:3]
-"""What the magics of both versions begin with."""
+"""The bytes with which the magics of both versions begin."""
 
 
 @attrs.frozen

@@ -42,7 +42,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reader: TableReader[LogSpan]) -> None:
         self._reader = reader
         self._stop_py: int | None = None
-        """Where a run ends that takes what is there now."""
+        """The end of a run that takes all records of now."""
         self._seen: tuple[tuple[bool, int], StoreView] | None = None
         """The view that was taken last, and of which life of the store."""
 
@@ -59,7 +59,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stop_py = self._view().log.end
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the next batch ends.
+        """The end of the next batch.
 
         Raises:
             SparkJobError: The log does not begin before the last batch's end any more.

@@ -1,4 +1,4 @@
-"""What may be asked of a table: ``spark.read.format(NAME).option(…)``."""
+"""The options of a table: ``spark.read.format(NAME).option(…)``."""
 
 from __future__ import annotations
 

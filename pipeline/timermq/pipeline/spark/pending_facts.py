@@ -45,7 +45,7 @@ class Bounds:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Deletes:
-    """What is cancelled: orders as numbers, keys as text, each with the slot of its moment."""
+    """The cancelled messages: orders as numbers, keys as text, each with the slot of its moment."""
 
     orders: Places = attrs.field(default=_NONE)
     """Ascending."""
@@ -121,14 +121,14 @@ class Deletes:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Handled:
-    """What was handled beyond the checkpoint."""
+    """The timers handled beyond the checkpoint."""
 
     origins: Places = attrs.field(default=_NONE)
     """Ascending positions of records."""
     cleaned_to: int = 0
     """Records before it were cleaned: they are done."""
     foreign: tuple[bytes, ...] = ()
-    """What RocketMQ handled, by its keys."""
+    """The timers handled by RocketMQ, by its keys."""
     foreign_slots: Places = attrs.field(default=_NONE)
     """The slots of these keys, ascending; a slot that is no number has none."""
 
@@ -149,7 +149,7 @@ class Handled:
         )
 
     def within(self, bounds: Bounds) -> Handled:
-        """What can concern some units."""
+        """The part that can concern some units."""
         first, last = np.searchsorted(self.origins, [bounds.first_py, bounds.last_py + 1])
         return attrs.evolve(self, origins=self.origins[first:last])
 

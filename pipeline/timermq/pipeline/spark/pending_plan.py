@@ -1,4 +1,4 @@
-"""What a task must know to say which of its units will fire: found once, where work is cut.
+"""The facts by which a task tells which of its units will fire: found once, where work is cut.
 
 Of a stopped store recovery knows what was handled, and which entries of the timer topic
 have no unit yet. Of a live one the same is read from its files, between the positions that it has
@@ -49,7 +49,7 @@ class Entries:
 
 @attrs.frozen(eq=False)
 class Plan:
-    """What is handled and cancelled, and the entries without a unit."""
+    """The handled and cancelled messages, and the entries without a unit."""
 
     handled: Handled
     deletes: Deletes

@@ -25,10 +25,10 @@ _PADDING = 64
 
 @attrs.frozen(eq=False)
 class Found:
-    """Where a property stands in each text."""
+    """The place of a property in each text."""
 
     starts: Places
-    """Where its name begins."""
+    """Start of its name."""
     value_starts: Places
     ends: Places
     """Behind the value."""
@@ -48,7 +48,7 @@ class PropertyArrays:
 
     @cached_property
     def bounds(self) -> Places:
-        """Where the texts end in ``data``; the first number is where they begin."""
+        """The ends of the texts in ``data``; the first number is their start."""
         return bounds_of(self.column)
 
     @cached_property
@@ -86,7 +86,7 @@ class PropertyArrays:
         return windows[starts].view("<u8")
 
     def find(self, name: bytes, *, may_be_empty: bool = False) -> Found:
-        """Where the last property of a name stands that has a value.
+        """The place of the last property of a name that has a value.
 
         Args:
             name: Without the separator.

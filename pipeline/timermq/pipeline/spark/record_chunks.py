@@ -76,9 +76,9 @@ class Damage:
 
     phy_offset: int
     reason: str
-    """What was expected and what was found."""
+    """The expected value and the found one."""
     end: int
-    """Where reading can go on."""
+    """The position at which reading can go on."""
 
 
 @attrs.define(eq=False, slots=False)
@@ -86,9 +86,9 @@ class RecordChunk:
     """Whole records of the log; none is damaged."""
 
     data: bytes
-    """What they lie in, and maybe more."""
+    """The bytes that hold them, and maybe more."""
     starts: Places
-    """Where in ``data`` each begins, ascending."""
+    """Start of each in ``data``, ascending."""
     heads: NDArray[np.void]
     """Their ``_NUMBERS``."""
     body_starts: Places
@@ -101,7 +101,7 @@ class RecordChunk:
 
     @property
     def ends(self) -> Places:
-        """Where in ``data`` each record ends, ascending."""
+        """End of each record in ``data``, ascending."""
         return np.asarray(self.starts + self.heads["total_size"], np.int64)
 
     @cached_property
@@ -243,7 +243,7 @@ def _with_lengths(
 
 
 def walk(data: bytes, at: int) -> tuple[list[int], int]:
-    """Where records begin from a place on, by their sizes alone, and where that ends.
+    """The starts of records from a place on, by their sizes alone, and their end.
 
     It ends before what is no size, and before what is not whole.
     """
@@ -304,7 +304,7 @@ def _size_of_record(left: bytes) -> int:
 
 
 def _reason(part: FilePart, pos: int) -> str:
-    """What is wrong with what stands at a position, in the words of recovery."""
+    """The fault at a position, in the words of recovery."""
     left = part.high - pos
     stated = _size_of_record(part.read(pos, pos + min(FIXED_SIZE_V1, left)))
     if stated > left:

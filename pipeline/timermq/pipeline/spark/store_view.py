@@ -1,4 +1,4 @@
-"""What of a store's directory may be read now, and where the timer service stood.
+"""The readable parts of a store's directory, and the positions of the timer service.
 
 A live broker publishes two positions: ``durable_py`` in the store checkpoint, before which log and
 queues are whole and durable, and the numbers of the timer checkpoint. Nothing behind them is read,
@@ -47,7 +47,7 @@ class LogView:
 
     @property
     def start(self) -> int:
-        """Where the oldest segment begins; the end of an empty log."""
+        """Start of the oldest segment; the end of an empty log."""
         return min(self.starts[0], self.end) if self.starts else self.end
 
     def path(self, start: int) -> str:
@@ -128,7 +128,7 @@ class StoreView:
             durable_py = 0  # nothing has ever been stored
         if timers.extension is None or durable_py is None:
             raise SparkJobError(
-                f"{root}: expected a store that timermq serves, or that nobody does, found none of "
+                f"{root}: expected a store that timermq serves, or a stopped one, found none of "
                 "its positions: RocketMQ serves it, or it was started a moment ago"
             )
         return cls(

@@ -1,4 +1,4 @@
-"""What records of the timer topic ask for, as columns.
+"""The requests of records of the timer topic, as columns.
 
 The meaning is that of ``timer_record.decode_timer``. Two forms are read as columns: our own
 records, rolled or not, and Java's, whose keys stand in any order. What has neither form, or says
@@ -225,7 +225,7 @@ def _read_one(made: TimerArrays, chunk: RecordChunk, row: int, precision_ms: int
 
 
 def deleted_names(chunk: RecordChunk) -> Values:
-    """What deletes name, null for others: as ``deleted_name``."""
+    """The names in deletes, null for others: as ``deleted_name``."""
     orders = chunk.found.value(DELETE_ORDER_NAME)
     topics = chunk.found.value(REAL_TOPIC_NAME).fill_null(b"")
     return first_of(

@@ -19,7 +19,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.os_disk import OsDisk
 
 UNKNOWN = "hash %d"
-"""What stands for a topic whose name is not known."""
+"""The stand-in for a topic whose name is not known."""
 
 
 def topic_names(store: str) -> dict[int, str]:

@@ -63,13 +63,13 @@ class DequeueGet:
     options: TimerOptions
     clock: Clock
     _lanes: Lanes = attrs.field(factory=Lanes, init=False)
-    """What is due of the open slots and could not leave at once."""
+    """The due messages of the open slots that could not leave at once."""
 
     _is_crowded: bool = attrs.field(default=False, init=False)
     """More may be due than one batch takes."""
 
     _queued_ms: int = attrs.field(default=0, init=False)
-    """What is in the lanes was due at this time."""
+    """The messages in the lanes were due at this time."""
 
     _begun_ms: int = attrs.field(default=-1, init=False)
     """The last slot of which anything has left."""

@@ -137,7 +137,7 @@ class DequeueGetMessage:
 
         They are compared with their checksums where they may have been read from the disk. What
         this process wrote a short time ago comes from memory as it was written. A roll would carry
-        damage on into a new record, which nobody doubts.
+        damage on into a new record, whose checksum is right.
         """
         if _unread_deletes(requests).any():
             return False
@@ -241,7 +241,7 @@ def _is_readable(record: bytes) -> bool:
 
 
 def _unreadable(request: np.void, record: bytes | None) -> Undeliverable:
-    """What is wrong with a record that is not of its size."""
+    """The fault of a record that is not of its size."""
     offset_py, size_py = int(request["offset_py"]), int(request["size_py"])
     try:
         check_size(record, offset_py, size_py)

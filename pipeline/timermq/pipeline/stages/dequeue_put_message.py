@@ -84,7 +84,7 @@ class DequeuePutMessage:
     async def _next(
         self, source: trio.MemoryReceiveChannel[DeliverBatch | ReadMark]
     ) -> DeliverBatch | ReadMark | None:
-        """What comes next; None: it is time to look at those that stepped aside."""
+        """The next batch or mark; None: it is time to look at those that stepped aside."""
         if not self.early:
             return await source.receive()
         longest_ms = self.options.clock_check_interval_ms

@@ -25,7 +25,7 @@ EARLY_SIZE_MAX = 16 << 20
 
 @attrs.define(eq=False)
 class EarlyMessages:
-    """What stepped aside, in the order in which it is to appear."""
+    """The messages that stepped aside, in the order in which they are to appear."""
 
     mark: ReadMark | None = attrs.field(default=None, init=False)
     """The newest one that came behind them."""

@@ -160,7 +160,7 @@ class EnqueueGet:
     def _facts(
         self, record: bytes | None, offset: int, size: int, undeliverable: list[Undeliverable]
     ) -> TimerFacts | None:
-        """What a record asks for; None when no timer can be made of it."""
+        """The request of a record; None when no timer can be made of it."""
         try:
             facts = decode_present(record, offset, size, self.options.timer_precision_ms)
             if self.state.already_done.doubts and not facts.is_delete:
@@ -179,7 +179,7 @@ class EnqueueGet:
         return facts
 
     def _facts_of_delete(self, offset: int, size: int) -> TimerFacts | None:
-        """What a delete asked for whose record is damaged; None if it is none, or not certain."""
+        """The request of a delete whose record is damaged; None if it is none, or not certain."""
         precision_ms = self.options.timer_precision_ms
         kin = RecordKin(self.store, precision_ms, offset, size)
         again = kin.delete_again(offset) if kin.is_delete() else None
@@ -210,7 +210,7 @@ def columns_batch(
 
     Args:
         block: The records.
-        offset_py: Where they stand in the log.
+        offset_py: Their position in the log.
         size_py: Their sizes.
         precision_ms: Width of a slot.
         next_queue_offset: As in the batch.
@@ -247,7 +247,7 @@ def facts_batch(
 
     Args:
         facts: What each says.
-        offset_py: Where they stand in the log.
+        offset_py: Their position in the log.
         size_py: Their sizes.
         arrivals: As in the batch.
         next_queue_offset: The same.

@@ -88,7 +88,7 @@ class Lanes:
         left, left_before = count_max, 0
         # Each time round every lane has one turn, with an equal part of what is left. What the
         # others leave goes in the next one to those who want more. It ends when the batch is full,
-        # or when nobody took anything: no lane is left, or barriers hold those that are.
+        # or when none took anything: no lane is left, or barriers hold those that are.
         while 0 < left != left_before:
             left_before = left
             for turns in range(len(self._lanes), 0, -1):

@@ -68,9 +68,9 @@ class OpenSlot:
     """Which requests the last run had handled."""
     deletes: frozenset[bytes] = frozenset()
     is_settled: bool = False
-    """What was stored before the slot began is linked."""
+    """All messages stored before the slot began are linked."""
     settles_py: int | None = None
-    """Where the log ended when the slot began; None: it has not."""
+    """End of the log when the slot began; None: it has not begun."""
     settles_at: int | None = None
     """Entries of the timer topic below this one stood before that end; None: their queue is not
     complete up to there."""
@@ -82,7 +82,7 @@ class OpenSlot:
     seen_pos: int = NO_POS
     """Units up to this timer-log position have been read."""
     _base_pos: int = NO_POS
-    """Where the chain began when the slot was opened: what passes over a large slot walk again."""
+    """Start of the chain when the slot was opened: passes over a large slot walk it again."""
     _runs: SortedRuns = attrs.field(factory=SortedRuns, init=False)
     _complete_to: Key = attrs.field(default=LAST_KEY, init=False)
     """Up to which the runs hold the base chain entirely."""
@@ -148,7 +148,7 @@ class OpenSlot:
         """Walk from a unit back to another, and add what is found to the runs.
 
         The walk goes from the newest unit to the oldest, the order of keys is another one: until
-        its end nobody knows what comes first. So it works on values of its own. At each yield the
+        its end the first is not known. So it works on values of its own. At each yield the
         runs, ``deletes`` and ``_complete_to`` are those from before the walk.
 
         Args:

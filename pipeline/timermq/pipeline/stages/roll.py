@@ -1,4 +1,4 @@
-"""Where a timer waits that lies beyond the roll window.
+"""The slot of a timer that lies beyond the roll window.
 
 The window bounds how far ahead the wheel is used and how old a waiting body gets: a timer further
 away is linked into a slot on the way, and enqueued again when that slot comes. RocketMQ rolls by
@@ -57,7 +57,7 @@ def lands_from(slot_ms: int, ahead_ms: int, precision_ms: int) -> int:
     a third of that way is left at least; RocketMQ leaves as much.
 
     Args:
-        slot_ms: Where it waits.
+        slot_ms: The slot in which it waits.
         ahead_ms: How far ahead of its writing it was put there.
         precision_ms: Width of a slot.
     """

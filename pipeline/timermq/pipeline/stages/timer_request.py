@@ -1,4 +1,4 @@
-"""What the stages hand each other: batches of positions, and the mark that ends a slot.
+"""The batches between the stages: positions, and the mark that ends a slot.
 
 A request is one row of columns, not an object: a batch costs the same few numpy calls whether it
 has one row or a thousand, and a waiting timer costs no Python object at all.

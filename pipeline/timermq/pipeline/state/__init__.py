@@ -1,1 +1,1 @@
-"""What the stages share: positions, options, counts, signals."""
+"""The shared state of the stages: positions, options, counts, signals."""

@@ -21,7 +21,7 @@ class Backoff:
     since_ms: int | None = None
     """When the first try failed, epoch milliseconds; None while nothing is retried."""
     error: str | None = None
-    """What the store said last."""
+    """The store's last answer."""
     tries: int = 0
     """Tries in vain since then."""
 

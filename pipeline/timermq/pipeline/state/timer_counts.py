@@ -1,4 +1,4 @@
-"""What the timer service counts while it runs, and the frozen copy it gives away."""
+"""The counts of the timer service while it runs, and the frozen copy it gives away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages share: positions, what they remember together, and the signals between them.
+"""The shared state of the stages: positions, memory, and the signals between them.
 
 The way back of the pipeline. A stage hands batches on by its channel, and learns by these fields
 how far the others are. Which part writes a field and which reads it, who sets a signal and who
@@ -19,12 +19,12 @@ from .fresh_cancels import FreshCancels
 from .signal import Signal
 
 URGENT_MS = 100
-"""What is due sooner is linked without delay."""
+"""Messages due sooner are linked without delay."""
 
 
 @attrs.define(eq=False, kw_only=True)
 class TimerState:
-    """What the stages of one running timer service share; times are epoch milliseconds.
+    """The shared state of the stages of one timer service; times are epoch milliseconds.
 
     All tasks are of one event loop, so there are no locks.
     """
@@ -42,7 +42,7 @@ class TimerState:
     scan_py: int
     """From this position of the log on stand deliveries of slots that are not committed."""
     already_done: AlreadyDone
-    """What the last run had done beyond its checkpoint; empty after a clean stop."""
+    """The last run's work beyond its checkpoint; empty after a clean stop."""
     near_ms: int
     """Slots further ahead than that of the newest open one (``open_to_ms``) are not open."""
     awaited_ms: int | None = None
@@ -51,7 +51,7 @@ class TimerState:
     """Rolls of the slots before it are written. Ahead of ``commit_read_ms`` while messages stand
     aside because the clock was set back."""
     stopping: bool = False
-    """Set by a graceful stop, and before the wheel is made anew: enqueue_get and dequeue_get finish
+    """Set by a graceful stop, and before the wheel is rebuilt: enqueue_get and dequeue_get finish
     what they hold and leave, and enqueue_put waits for no room."""
     fresh_cancels: FreshCancels = attrs.field(factory=FreshCancels, init=False)
     """Cancels that the wheel does not show yet, or too late."""

@@ -59,30 +59,30 @@ class Value:
 
     name: bytes
     header: slice
-    """Where it stands in the header."""
+    """Its place in the header."""
     text: slice
-    """Where it stands in the property text."""
+    """Its place in the property text."""
 
 
 @attrs.frozen(eq=False)
 class RunForm:
-    """What the sends of a run have in common: a header, and the places where others may differ.
+    """The form of a run's sends: a header, and the places where others may differ.
 
     ``of`` makes one.
     """
 
     header: bytes
     send: SendV2
-    """What it says, without a body."""
+    """The send of this header, without a body."""
     opaque: slice
     queue_id: slice
     born_ms: slice
     values: tuple[Value, ...]
     signature: slice | None
-    """Where it stands, without the mark that ends it; None for a header without exactly one."""
+    """Its place, without the mark that ends it; None for a header without exactly one."""
     row: NDArray[np.uint8]
     kinds: NDArray[np.uint8]
-    """What may stand in each column in place of what stands there."""
+    """The kind of bytes that may stand in each column."""
 
     @classmethod
     def of(cls, header: bytes) -> RunForm | None:
@@ -179,9 +179,9 @@ class SendRun:
     headers: Rows
     """A header a row."""
     data: bytes
-    """What they came in."""
+    """The bytes that they came in."""
     body_starts: NDArray[np.int64]
-    """Where in there the bodies stand."""
+    """The starts of the bodies in ``data``."""
     body_ends: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -204,7 +204,7 @@ class SendRun:
 
     @property
     def language(self) -> LanguageCode:
-        """What the client is written in."""
+        """The language of the client."""
         return self.form.send.language
 
     @property
@@ -213,7 +213,7 @@ class SendRun:
         return self.form.send.version
 
     def texts(self, place: slice) -> Rows:
-        """What stands in a place of each header."""
+        """The bytes at a place of each header."""
         return self.headers[:, place]
 
     def first(self) -> SendV2:

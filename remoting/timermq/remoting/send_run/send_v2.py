@@ -26,7 +26,7 @@ MARK = b'"code":%d,' % CODE
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _Natural32 = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 HANDLE_PART = ',"recallHandle":"%s"'
-"""How an answer says what takes the message back."""
+"""The field of an answer with the recall handle of the message."""
 FRONT = struct.Struct(">ii")
 """Size of the frame, size of the header with coding 0."""
 
@@ -61,7 +61,7 @@ class SendV2(msgspec.Struct, gc=False):
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request: such a thing is nobody's send."""
+        """Whether it answers a request: an answer is no send."""
         return bool(self.flag & FLAG_RESPONSE)
 
     @property
@@ -71,7 +71,7 @@ class SendV2(msgspec.Struct, gc=False):
 
     @property
     def language(self) -> LanguageCode:
-        """What the client is written in."""
+        """The language of the client."""
         return LanguageCode.of_name(self.language_name)
 
     def to_command(self) -> Command:
@@ -141,7 +141,7 @@ class SendAnswerTemplate:
             f'}},"flag":{FLAG_RESPONSE},"language":"JAVA","opaque":',
             f",{tail}",
         )
-        """What stands around message id, queue, queue offset, key, recall handle and opaque."""
+        """The text around message id, queue, queue offset, key, recall handle and opaque."""
         self._template = "%s".join(part.replace("%", "%%") for part in self.parts)
 
     def frame(
@@ -162,7 +162,7 @@ class SendAnswerTemplate:
             queue_id: Where the message goes in the end.
             queue_offset: Its place there, or in the timer topic.
             unique_key: The message's unique key.
-            recall_handle: What takes it back, Base64; None without one.
+            recall_handle: The recall handle, Base64; None without one.
         """
         key = f'"{unique_key}"' if unique_key.isalnum() else _json(unique_key)
         handle = "" if recall_handle is None else HANDLE_PART % recall_handle

@@ -23,11 +23,11 @@ class SignedRunForm:
     """The form of a run with the places in the signed content that differ; ``of`` makes one."""
 
     send: SignedSendV2
-    """What the header of the form says, without a body."""
+    """The send of the form's header, without a body."""
     signature: slice
-    """Where it stands in the header, without the mark that ends it."""
+    """Its place in the header, without the mark that ends it."""
     content: bytes
-    """What the header was signed over, without a body."""
+    """The signed content of the header, without a body."""
     places: Sequence[tuple[slice, slice]]
     """In the header and in the content."""
 
@@ -45,7 +45,7 @@ class SignedRunForm:
         return signed if signed._is_proven(form.header) else None
 
     def contents(self, run: SendRun) -> Iterator[bytes]:
-        """What each send of a run was signed over."""
+        """The signed content of each send of a run."""
         size = len(self.content)
         rows = np.empty((len(run), size), np.uint8)
         rows[:] = np.frombuffer(self.content, np.uint8)

@@ -37,13 +37,13 @@ class SignedSendV2Fields(SendV2Fields, gc=False, kw_only=True, forbid_unknown_fi
 class SignedSendV2(SendV2, gc=False, kw_only=True):
     """A send as it came, signed."""
 
-    # Nobody sets the parameters of a send; the decoder looks at the type.
+    # The parameters of a send are never set; the decoder looks at the type.
     fields: SignedSendV2Fields = msgspec.field(  # type: ignore[mutable-override] # pyright: ignore[reportIncompatibleVariableOverride]
         name="extFields"
     )
 
     def content(self) -> bytes:
-        """What the signature is made over: the values in the order of their names, and the body."""
+        """The signed content: the values in the order of their names, and the body."""
         # Every send is signed over this: to read the fields by name takes twice the time.
         fields = self.fields
         values = (
@@ -68,7 +68,7 @@ class SignedSendV2(SendV2, gc=False, kw_only=True):
         return "".join(values).encode("utf-8", "replace") + self.body
 
     def starts(self) -> dict[str, int]:
-        """Where in the content the value of each parameter begins, by the parameter's name."""
+        """Start of each parameter's value in the content, by the parameter's name."""
         starts: dict[str, int] = {}
         at = 0
         for field in sorted(msgspec.structs.fields(self.fields), key=_name_on_the_wire):

@@ -1,4 +1,4 @@
-"""Damage at rest: what a disk does to files that nobody writes.
+"""Damage at rest: what a disk does to files that are not written.
 
 | kind | what happens |
 |---|---|
@@ -28,7 +28,7 @@ Image = Mapping[str, bytes]
 
 
 class DamageKind(enum.Enum):
-    """What a disk may do to a file."""
+    """The kinds of damage to a file."""
 
     FLIP = "flip"
     ZERO = "zero"
@@ -52,7 +52,7 @@ class Damage:
         _write(disk, self.path, self.offset, self.after)
 
     def undo(self, disk: Disk) -> None:
-        """Put the bytes back, if nobody has written them since."""
+        """Put the bytes back, if they were not written since."""
         _write(disk, self.path, self.offset, self.before)
 
 

@@ -36,7 +36,7 @@ class Operation(enum.Enum):
 
 
 TAKING_SPACE = frozenset({Operation.WRITE, Operation.ALLOCATE, Operation.MAKE_DIRS})
-"""What a full disk refuses."""
+"""The operations that a full disk refuses."""
 
 
 @attrs.frozen
@@ -109,7 +109,7 @@ class FaultRules:
     def __init__(self, *rules: FaultRule) -> None:
         self.rules = list(rules)
         self.struck: list[Access] = []
-        """What has failed, in order: a test sees that its faults were met."""
+        """The failed operations, in order: a test sees that its faults were met."""
 
     def __call__(self, access: Access) -> Fault | None:
         """The fault of the first rule that strikes."""
@@ -144,7 +144,7 @@ class FaultDraw:
         error: int = errno.EIO,
     ) -> None:
         self.struck: list[Access] = []
-        """What has failed, in order."""
+        """The failed operations, in order."""
         self._draw = draw
         self._chances = chances
         self._families = families

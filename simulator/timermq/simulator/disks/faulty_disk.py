@@ -48,7 +48,7 @@ class FaultyFile:
         return self.inner.read(offset, size)
 
     def next_data(self, offset: int) -> int:
-        """Where the next block is."""
+        """Offset of the next block of data."""
         return self.inner.next_data(offset)
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -102,7 +102,7 @@ class FaultyDisk:
     def fault(
         self, operation: Operation, path: str, offset: int = 0, size: int = 0
     ) -> Fault | None:
-        """What the plan has for an operation, None when it goes well."""
+        """The fault planned for an operation, None when it goes well."""
         return self.plan(Access(operation, path, family_of(self._root, path), offset, size))
 
     def check(self, operation: Operation, path: str, offset: int = 0, size: int = 0) -> None:
@@ -209,7 +209,7 @@ class _FailingSync:
     path: str
     error: int
     held: MemorySync | None
-    """What it covers, on a disk that can lose it."""
+    """The writes that it covers, on a disk that can lose them."""
 
     def end(self) -> NoReturn:
         """Lose what it covers, and say so this once."""

@@ -57,7 +57,7 @@ class MemoryFile:
         return b"" if node.data is None else node.data[offset : min(offset + size, node.size)]
 
     def next_data(self, offset: int) -> int:
-        """Where the next block is."""
+        """Offset of the next block of data."""
         node = self.open_node()
         first = offset // BLOCK_SIZE
         found = min((block for block in node.blocks if block >= first), default=None)

@@ -39,7 +39,7 @@ class MemoryJournal:
         self.names: dict[str, MemoryNode] = {}
         self._durable: dict[str, MemoryNode] = {}
         self._entries: dict[int, _Naming | _Resizing] = {}
-        """What is not durable, in order, by numbers that grow."""
+        """The changes that are not durable, in order, by numbers that grow."""
         self._numbers = itertools.count()
         self._by_directory: defaultdict[str, list[int]] = defaultdict(list)
         """Entries that change names in a directory."""

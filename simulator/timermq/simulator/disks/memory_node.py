@@ -16,7 +16,7 @@ BLOCK_SIZE = 4096
 """Space is counted in blocks, as on a real disk, bytes."""
 
 SECTOR_SIZE = 512
-"""What a disk writes whole or not at all, bytes."""
+"""Size of an atomic write of a disk, bytes."""
 
 
 @attrs.define(eq=False)
@@ -85,7 +85,7 @@ class MemoryNode:
 
 @attrs.frozen(eq=False)
 class MemorySync:
-    """What a sync covers: the file as it was when the sync was called."""
+    """The content of a sync: the file as it was when the sync was called."""
 
     node: MemoryNode
     size: int

@@ -1,1 +1,1 @@
-"""What a seed draws: operations, faults and settings."""
+"""The plans drawn by a seed: operations, faults and settings."""

@@ -1,4 +1,4 @@
-"""What happens to the files between two processes: lost, damaged, or in the hands of RocketMQ."""
+"""The events for the files between two processes: loss, damage, or a run of RocketMQ."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DAMAGED = (
         FileFamily.CONFIG,
     ),
 )
-"""What one plan damages: the commit log, or what can be made again from it."""
+"""The targets of one plan's damage: the commit log, or files that can be made again from it."""
 
 
 def with_rests(scenario: Scenario, faults: Collection[FaultKind]) -> Scenario:

@@ -8,7 +8,7 @@ import attrs
 
 
 class Rule(enum.Enum):
-    """What is judged; the value says it in a line."""
+    """The rules; the value says each in a line."""
 
     NOT_LOST = "what is acknowledged and due has arrived"
     NOT_BEFORE = "it is stored on its topic at its moment or later"

@@ -1,4 +1,4 @@
-"""What histories say of each message: its sends, requests and arrivals, with the lines."""
+"""The histories of each message: its sends, requests and arrivals, with the lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from timermq.client.history import Ack, Cancel, End, Reschedule, Send
 
 @attrs.frozen
 class Mark:
-    """Where and when something was seen."""
+    """The place and time of an observation."""
 
     file: int
     line: int
@@ -93,7 +93,7 @@ class Queue:
 
 
 class Fate(enum.Enum):
-    """What became of an arrival that was seen."""
+    """The judgement of an arrival that was seen."""
 
     LASTING = enum.auto()
     """No power cut was near, or it was seen again behind the cut."""
@@ -157,7 +157,7 @@ class Histories:
     ends: list[End] = attrs.Factory(list[End])
     power_cuts: list[Mark] = attrs.Factory(list[Mark])
     repairs: list[Mark] = attrs.Factory(list[Mark])
-    """Where a `store repair` began."""
+    """The starts of each `store repair`."""
     skips: dict[Queue, set[int]] = attrs.Factory(dict[Queue, set[int]])
     """Offsets at which queues went on that did not tell where they had ended."""
     counts: Counter[str] = attrs.Factory(Counter[str])
@@ -230,7 +230,7 @@ class Histories:
         return cut.at_ms - reach_ms <= seen.at_ms and since.at_ms <= cut.at_ms + self.steps_ms
 
     def horizon_ms(self, topic: str) -> int:
-        """What was due on a topic by then was waited for; -1: nobody saw all of it."""
+        """The last moment whose messages of a topic were waited for; -1: not all were seen."""
         groups: dict[str, int] = {}
         for end in self.ends:
             if end.drained and (not end.topics or topic in end.topics):

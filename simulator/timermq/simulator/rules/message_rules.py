@@ -44,7 +44,7 @@ class MessageRules:
         """Whether requests and loss cannot be judged.
 
         A power cut may have taken answers back; or there are requests, and more than one send: a
-        cancel is for what is stored under the id at that time, which nobody knows.
+        cancel is for what is stored under the id at that time, which is not known.
         """
         spans = [(one.answered or one.sent, one.sent) for one in life.attempts]
         spans += [(one.answered or one.asked, one.asked) for one in life.requests]
@@ -191,7 +191,7 @@ def _queue(attempt: Attempt) -> int | None:
 
 
 def _offset(attempt: Attempt) -> int | None:
-    """Where a message without a moment must be; None: nobody said."""
+    """The queue offset of a message without a moment; None: it is not known."""
     if attempt.ack is None or attempt.send.is_delayed or attempt.ack.deliver_ms is not None:
         return None
     return attempt.ack.offset

@@ -64,7 +64,7 @@ def has_order(
     Args:
         histories: For the clock and the horizon.
         life: The message.
-        arrival: Where it arrived; None: nobody saw it.
+        arrival: Where it arrived; None: no consumer saw it.
         must_arrive: Whether it may not be left waiting when its moment is within the horizon.
     """
     (attempt,) = life.attempts
@@ -164,7 +164,7 @@ def _arrive(arrival: Arrival, state: State) -> State | None:
 
 
 def _arrive_unseen(horizon_ms: int, state: State) -> State | None:
-    """What nobody saw arrived after everybody had left."""
+    """A message that no consumer saw arrived after all of them had left."""
     is_possible = state.phase is Phase.WAITING and state.latest_ms > horizon_ms
     return State(Phase.ARRIVED) if is_possible else None
 

@@ -13,7 +13,7 @@ from .histories import Arrival, Attempt, Fate, Histories, Life, Queue
 
 @attrs.frozen
 class _Shared:
-    """What messages have in common that have an order."""
+    """The key that messages with an order share."""
 
     queue: Queue
     moment_ms: int | None

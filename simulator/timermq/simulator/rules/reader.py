@@ -124,7 +124,7 @@ class _Reader:
                 attempt.steps_ms = self._histories.steps_ms
 
     def resolve_arrivals(self) -> None:
-        """Give arrivals whose id nobody sent to the message that was sent by the name of a key."""
+        """Give arrivals whose id was not sent to the message that was sent by the name of a key."""
         lives = self._histories.lives
         for life in [one for one in lives.values() if one.arrivals and not one.attempts]:
             nobodys: list[Arrival] = []

@@ -44,7 +44,7 @@ REFUSED_MAX = 1_000
 
 @attrs.define(eq=False)
 class BulkLedger:
-    """What drivers were told of the jobs of one simulation."""
+    """The answers to drivers about the jobs of one simulation."""
 
     tell: Callable[[Event], None]
     complain: Callable[[str], None]
@@ -115,7 +115,7 @@ class BulkLedger:
                 self.tell(Refused(at_ms=now_ms, who=who, message_id=name, rule=rule))
                 continue
             moment_ms = self.moment_ms(step.job, item)
-            # Where it stands nobody says: without a moment it was any time ago.
+            # Its place is not told: without a moment it was any time ago.
             self.tell(
                 Ack(
                     at_ms=now_ms,

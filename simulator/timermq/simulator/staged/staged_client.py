@@ -90,7 +90,7 @@ class StagedClient:
         self._group = f"G{plan.number}"
         self._ops = itertools.count(1)
         self._offsets: dict[tuple[str, int], int] = {}
-        """Where it stands in the queues, on this connection."""
+        """Its offsets in the queues, on this connection."""
         self._link = StagedLink(network, self._offsets.clear, ledger.counts, complain)
         self.quarantine = StagedQuarantine(
             who=self._who, coding=plan.coding, link=self._link, clock=clock, tell=tell, put=put

@@ -21,7 +21,7 @@ class StagedClock:
         self._rate = 1.0
 
     def now_ms(self) -> int:
-        """What this clock shows, epoch milliseconds; may go back."""
+        """The time of this clock, epoch milliseconds; may go back."""
         # The microsecond takes up what binary fractions of a second lose.
         return int(self._exact_ms() + 1e-3)
 

@@ -52,12 +52,12 @@ def transaction_properties_of(item: Item, group: str, now_ms: int) -> bytes:
 
 
 def name_in(unique_id: str, keys: str) -> str:
-    """What the simulation calls a message; a row of a bulk job is called by its key."""
+    """The name of a message in the simulation; a row of a bulk job is called by its key."""
     return keys if keys[:1] == "M" else unique_id
 
 
 def name_of(properties: Mapping[str, str]) -> str:
-    """What the simulation calls a message, by its properties."""
+    """The name of a message in the simulation, by its properties."""
     return name_in(properties.get("UNIQ_KEY", ""), properties.get("KEYS", ""))
 
 
@@ -82,7 +82,7 @@ def body_of(item: Item) -> bytes:
 
 
 def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Deliver:
-    """What a history says of a message that a consumer has received."""
+    """The line of a history about a message that a consumer has received."""
     deliver_ms = message.properties.get("TIMER_DELIVER_MS")
     return Deliver(
         at_ms=now_ms,
@@ -99,7 +99,7 @@ def arrival_of(message: StoredMessage, who: str, group: str, now_ms: int) -> Del
 
 
 def damage_of(message: StoredMessage) -> str | None:
-    """What of a message that has arrived is not as it was sent; None: nothing."""
+    """The change of a message between its send and its arrival; None: there is none."""
     name = name_of(message.properties)
     if not name[1:].isdecimal() or name != unique_key(int(name[1:])):
         return f"a message named {name!r}"

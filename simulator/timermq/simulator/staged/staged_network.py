@@ -25,7 +25,7 @@ PORT_FIRST = 40_000
 
 
 class StagedListener(trio.abc.Listener[StagedStream]):
-    """Where a broker of the simulation accepts connections.
+    """The listener of a broker of the simulation.
 
     Attributes:
         sockets: Those that it accepts.
@@ -41,7 +41,7 @@ class StagedListener(trio.abc.Listener[StagedStream]):
         return await self._take.receive()
 
     async def aclose(self) -> None:
-        """Accept no more; connections that nobody has accepted are cut."""
+        """Accept no more; connections that are not accepted yet are cut."""
         self.close()
         await trio.lowlevel.checkpoint()
 
@@ -93,7 +93,7 @@ class StagedNetwork:
 
     @property
     def listener(self) -> StagedListener | None:
-        """The listener that accepts now; None while nobody listens."""
+        """The listener that accepts now; None while there is none."""
         return self._listener
 
     async def wait_listening(self) -> None:
@@ -105,7 +105,7 @@ class StagedNetwork:
         """Open a connection.
 
         Raises:
-            OSError: Nobody listens.
+            OSError: There is no listener.
         """
         await trio.lowlevel.checkpoint()
         if self._listener is None:
@@ -130,7 +130,7 @@ class StagedNetwork:
         return size / self._plan.window_size * self._plan.delay_max_ms / 1000
 
     def cut_all(self) -> None:
-        """The listening process is gone: every connection is cut, and nobody listens."""
+        """The listening process is gone: every connection is cut, and there is no listener."""
         for stream in self._accepted:
             stream.cut()
         self._accepted.clear()

@@ -1,4 +1,4 @@
-"""What a simulated client does about records that no timer can be made of.
+"""The requests of a simulated client about records that make no timer.
 
 A broken broker has written them: they come behind the back of admission. They wait in quarantine
 until an operator has them retried on a topic that is one, or lets them go. What is decided about
@@ -105,7 +105,7 @@ class StagedQuarantine:
 
     def _tell_retried(self, name: str, poison: Poison) -> None:
         at_ms, queue = self.clock.now_ms(), poison.item.queue_id
-        # Where it stands nobody says: its moment was any time ago.
+        # Its place is not told: its moment was any time ago.
         self.tell(
             Ack(at_ms=at_ms, who=self.who, message_id=name, queue=queue, offset=0, deliver_ms=0)
         )

@@ -1,4 +1,4 @@
-"""What a simulated client sends, and what it writes down about the answers."""
+"""The sends of a simulated client, and the lines that it writes about the answers."""
 
 from __future__ import annotations
 

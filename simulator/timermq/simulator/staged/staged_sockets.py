@@ -22,7 +22,7 @@ from .staged_stream import StagedStream
 
 NUMBER_FIRST = 10
 READABLE = 1
-"""What the kernel calls EPOLLIN."""
+"""The kernel's value of EPOLLIN."""
 SHORT_MAX = 300
 """Bytes of a read or write that is cut short."""
 BREAKS_AT_REST = 20
@@ -122,7 +122,7 @@ class StagedSockets:
         return [(number, READABLE) for number in found[:count_max]]
 
     def read(self, number: int, size_max: int, /) -> bytes:
-        """What has arrived, or some of it."""
+        """The arrived bytes, or some of them."""
         stream = self._open(number)
         if self._meets(self.plan.rough):
             self._counts["sockets: short read"] += 1

@@ -232,7 +232,7 @@ class StagedStream(trio.abc.HalfCloseableStream):
         return self._incoming.broken
 
     def read(self, size_max: int) -> bytes:
-        """What has arrived, at most so many bytes; as ``os.read``.
+        """The arrived bytes, at most so many; as ``os.read``.
 
         A break is told once; behind it comes the end.
         """
@@ -270,7 +270,7 @@ class StagedStream(trio.abc.HalfCloseableStream):
         return len(sent)
 
     def _broken(self) -> ConnectionResetError:
-        """What a break is told by, once."""
+        """The error that tells of a break, once."""
         self._has_told_break = True
         return ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
 

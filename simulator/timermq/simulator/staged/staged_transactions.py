@@ -100,7 +100,7 @@ class StagedTransactions:
         if answer is None or answer.code != ResponseCode.SUCCESS or name in self._told:
             return
         self._told.add(name)
-        # Where it stands nobody says: without a moment of its own that was any time ago.
+        # Its place is not told: without a moment of its own that was any time ago.
         self.tell(
             Ack(
                 at_ms=self.clock.now_ms(),

@@ -1,4 +1,4 @@
-"""What an archive holds: one entry a batch, written before its files take their places.
+"""The list of an archive: one entry a batch, written before its files take their places.
 
 ::
 
@@ -48,9 +48,9 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     low: int
-    """Where the stretch begins in the commit log."""
+    """Start of the stretch, a position in the commit log."""
     high: int
-    """Where it ends, and the next one begins."""
+    """Its end, and the start of the next one."""
     rows: int
     files: list[ArchivedFile]
     is_published: bool = False
@@ -58,7 +58,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What is archived; another job on the same directory is refused."""
+    """The settings of the archive; another job on the same directory is refused."""
 
     what: str
     internal: bool
@@ -212,7 +212,7 @@ def place_of(directory: str) -> Path:
 
 
 def staging_of(directory: Path) -> Path:
-    """Where the files of a batch stand before they are in their places."""
+    """The directory of a batch's files before they are in their places."""
     return directory.with_name(f"{directory.name}.staging")
 
 

@@ -1,4 +1,4 @@
-"""What of an archive is replayed as one job: the files of a batch, or a file that is of none.
+"""The part of an archive that is replayed as one job: the files of a batch, or a file of none.
 
 A portion never changes: a batch that has its entry gets no more files, and what has come since is
 another portion. So jobs that are named after their portions' content take each message once,

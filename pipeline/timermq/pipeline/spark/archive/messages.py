@@ -100,7 +100,7 @@ class ArchiveSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What the job asks for."""
+        """The name that the job asks for."""
         return SOURCE
 
     def schema(self) -> str:

@@ -29,13 +29,13 @@ _DAY_MS = 86_400_000
 
 @attrs.frozen(kw_only=True)
 class ArchiveReport:
-    """What one run of ``archive`` wrote, and how far it came."""
+    """The result of one run of ``archive``: its files, and its end."""
 
     batches: int
     rows: int
     files: int
     low: int
-    """Where in the commit log the run began."""
+    """Start of the run in the commit log."""
     high: int
     """Everything before it is archived."""
 
@@ -105,7 +105,7 @@ def follow(
 
 
 def begins_at(view: StoreView, last: Batch | None, directory: str) -> int:
-    """Where a run begins: where the last one ended, else at the start of the log.
+    """The start of a run: the end of the last one, else the start of the log.
 
     Raises:
         SparkJobError: What stood there was removed before it was archived; or the log ends before.
@@ -146,7 +146,7 @@ def check_staged(staging: Path, rows: int) -> None:
     """Compare what this process sees of a batch with what the tasks have written.
 
     Args:
-        staging: Where the files of the batch stand.
+        staging: The directory of the batch's files.
         rows: That the tasks have written.
 
     Raises:

@@ -116,7 +116,7 @@ def lateness(due: DueSeconds, rate: float) -> Lateness:
 
 @attrs.frozen(eq=False, kw_only=True)
 class LateMinutes:
-    """What a forecast says of each minute in which something is due, ascending."""
+    """The forecast of each minute in which something is due, ascending."""
 
     minute_ms: Int64s
     counts: Int64s

@@ -48,7 +48,7 @@ class FarFile:
 
 @attrs.define(kw_only=True)
 class Promoted:
-    """What one run has done."""
+    """The result of one run."""
 
     files: int = 0
     """Within the window."""

@@ -1,4 +1,4 @@
-"""``rebuild``: timer log and wheel anew from the commit log, less what was done.
+"""``rebuild``: timer log and wheel from the commit log, less what was done.
 
 The commit log is read twice: for what is done (records that name the one they deliver, roll or
 cancel, and messages that are cancelled, whatever they were rolled to), and for the entries of
@@ -49,7 +49,7 @@ now_ms_of_system = SystemClock().now_ms
 
 @attrs.frozen(kw_only=True)
 class RebuildReport:
-    """What a rebuild made, what it left out, and where its files are."""
+    """The result of a rebuild: its counts, the messages left out, and the places of its files."""
 
     timers: NewTimers
     done: int
@@ -63,7 +63,7 @@ class RebuildReport:
     out: str
     """The directory of the new files; of the store if they were installed."""
     backup: str | None
-    """Where the old files stand, under the store's root."""
+    """The directory of the old files, under the store's root."""
 
 
 def rebuild(
@@ -79,7 +79,7 @@ def rebuild(
     ),
     now_ms: Callable[[], int] = now_ms_of_system,
 ) -> RebuildReport:
-    """Make the timer files of a store anew.
+    """Rebuild the timer files of a store.
 
     The store is locked meanwhile; no broker can start on it.
 

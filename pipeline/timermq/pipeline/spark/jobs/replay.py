@@ -60,7 +60,7 @@ class Replay:
     """Only these; none for all."""
 
     def said(self) -> dict[str, object]:
-        """What makes it another replay of the same files."""
+        """The settings that make it another replay of the same files."""
         return {**attrs.asdict(self), "topics": sorted(self.topics)}
 
 

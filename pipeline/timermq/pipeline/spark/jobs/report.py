@@ -1,4 +1,4 @@
-"""What a store holds, when it fires, how late that will be, and how late it was."""
+"""The report of a store: messages, when they fire, how late that will be, and how late it was."""
 
 # pyright: reportUnknownMemberType=false
 # The overloads of createDataFrame name types of pandas, which is not installed.
@@ -72,7 +72,7 @@ class Report:
     levels_left: int
     """Messages of classic levels that wait beside all that; a broker takes them over."""
     cells: Sequence[DataFrame]
-    """What Spark keeps for all these."""
+    """The cached frames behind all these."""
 
     def release(self) -> None:
         """Let Spark forget what it keeps; the frames would be made from the files again."""
@@ -212,7 +212,7 @@ def check_places(out: str, *, store: str) -> None:
 
 
 def backlog(cells: DataFrame, name: str, span_ms: int) -> DataFrame:
-    """What is due by topic and span.
+    """The due messages by topic and span.
 
     Args:
         cells: With second_ms or minute_ms.
@@ -226,7 +226,7 @@ def backlog(cells: DataFrame, name: str, span_ms: int) -> DataFrame:
 
 
 def backlog_of_topics(cells: DataFrame, begin_ms: int) -> DataFrame:
-    """What is due by topic, how much of it before a moment, and from when to when."""
+    """The due messages by topic, how many of them before a moment, and from when to when."""
     return cells.groupBy("topic_hash").agg(
         F.sum("count").alias("count"),
         F.sum("bytes").alias("bytes"),

@@ -15,11 +15,11 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 PENDING_COLUMNS = "deliver_ms,slot_ms,topic_hash,size"
 UNIT_COLUMNS = "write_ms,topic_hash,slot_ms,deliver_ms,is_first,is_roll,is_delete"
 DELIVERED_COLUMNS = "topic,stored_ms,deliver_ms,lateness_ms"
-"""What of the tables is read."""
+"""The columns that are read."""
 
 
 def due_cells(pending: DataFrame, precision_ms: int) -> DataFrame:
-    """What is due: topic_hash, second_ms, rolls_ms, count, bytes, first_ms, last_ms.
+    """The due messages: topic_hash, second_ms, rolls_ms, count, bytes, first_ms, last_ms.
 
     ``rolls_ms`` is the hour in which messages are enqueued again that wait in a slot on the way,
     null for others.
@@ -63,7 +63,7 @@ def planned_cells(units: DataFrame, precision_ms: int) -> DataFrame:
 
 
 def delivered_cells(delivered: DataFrame) -> DataFrame:
-    """What was delivered: topic, hour_ms, second_ms, late_ms (bucket), count, waited, most_ms.
+    """The deliveries: topic, hour_ms, second_ms, late_ms (bucket), count, waited, most_ms.
 
     ``waited`` are those that were due when the second before began.
 

@@ -42,7 +42,7 @@ SPANS: Mapping[int, str] = {
     6 * HOUR_MS: "6 hours",
     DAY_MS: "a day",
 }
-"""What a bar may stand for."""
+"""The spans that a bar may stand for."""
 BARS_MAX = 120
 TICKS_MAX = 7
 WEEK_DAYS = 7
@@ -52,7 +52,7 @@ OTHERS = "others"
 
 @attrs.frozen(kw_only=True)
 class Drawable:
-    """What the pictures of a report are drawn of."""
+    """The data of a report's pictures."""
 
     begin_ms: int
     last_ms: int | None
@@ -145,7 +145,7 @@ class Bars:
 def backlog(
     bars: Bars, top: Sequence[str], counts: Mapping[tuple[str, int], int], zone: tzinfo | None
 ) -> str:
-    """What is due, span by span, stacked by topic.
+    """The due messages, span by span, stacked by topic.
 
     Args:
         bars: The spans.
@@ -195,7 +195,7 @@ def backlog(
 
 
 def week(counts: Mapping[int, int], begin_ms: int, zone: tzinfo | None) -> str:
-    """What is due in each hour of the next days.
+    """The due messages in each hour of the next days.
 
     Args:
         counts: By the minute, epoch milliseconds, none before ``begin_ms``.

@@ -183,7 +183,7 @@ def files_of(path: str) -> list[Path | str]:
 
 
 def _malformed(text: str) -> str | None:
-    """What is said about a line that is none of its format; it comes in errors of several kinds."""
+    """The text about a line that is none of its format; it comes in errors of several kinds."""
     found = _MALFORMED.search(text)
     return None if found is None else found[0].strip()
 

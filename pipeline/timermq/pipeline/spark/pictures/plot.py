@@ -26,7 +26,7 @@ class Axis:
     high: float
     ticks: Sequence[float]
     names: Sequence[str] | None = None
-    """What is written at the ticks; None: their numbers."""
+    """The texts at the ticks; None: their numbers."""
     logarithmic: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -34,7 +34,7 @@ class Axis:
             raise ValueError(f"plot: expected a positive low end, found {self.low}")
 
     def place(self, value: float) -> float:
-        """Where a value stands, 0 to 1; what is outside stands at the end."""
+        """The place of a value, 0 to 1; one outside stands at the end."""
         value = min(max(value, self.low), self.high)
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
@@ -129,12 +129,12 @@ def _mark(x: float, y: float, one: Series) -> str:
 
 
 def x_of(axis: Axis, value: float) -> float:
-    """Where a value stands across the picture."""
+    """The place of a value across the picture."""
     return round(LEFT + axis.place(value) * (WIDTH - LEFT - RIGHT), 1)
 
 
 def y_of(axis: Axis, value: float) -> float:
-    """Where a value stands down the picture."""
+    """The place of a value down the picture."""
     return round(HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM), 1)
 
 

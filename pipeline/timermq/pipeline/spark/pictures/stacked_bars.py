@@ -12,7 +12,7 @@ from .svg import LEFT, LETTER_WIDTH, RIGHT, TOP, WIDTH, hint, picture, text
 
 @attrs.frozen(kw_only=True)
 class Layer:
-    """What one colour stands for."""
+    """The values of one colour."""
 
     name: str
     colour: str

@@ -1,4 +1,4 @@
-"""What all pictures have in common: their size, their colours, their text.
+"""The shared parts of all pictures: their size, their colours, their text.
 
 The background stays the page's own; grey and the strong colours are visible on a light page and on
 a dark one. The same numbers give the same bytes.
@@ -41,7 +41,7 @@ def text(x: float, y: float, words: str, how: str = "") -> str:
 
 
 def hint(words: str) -> str:
-    """What a browser shows when somebody points at the element around it."""
+    """The text that a browser shows when the pointer is on the element around it."""
     return f"<title>{html.escape(words)}</title>"
 
 

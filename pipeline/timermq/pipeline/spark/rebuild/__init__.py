@@ -1,1 +1,1 @@
-"""Timer log and wheel anew from the commit log: what Spark reads, sorts and stages for it."""
+"""The rebuild of timer log and wheel from the commit log: its reads, sorts and staging."""

@@ -1,8 +1,8 @@
 """Which messages deletes of ours cancel, whatever they were rolled to.
 
 A delete names the record that waited then. What waits for a roll is rolled all the same, and its
-copy is named by nobody: the delete's unit takes it out of its last slot, by the message's order. So
-here a message is cancelled by its order.
+copy has no delete of its own: the delete's unit takes it out of its last slot, by the message's
+order. So here a message is cancelled by its order.
 
 A delete that makes way for a moved message counts if that stands behind it in the timer topic: a
 power cut may have kept the first alone (``EnqueueGet``). Within a chunk that is looked at at once;
@@ -41,7 +41,7 @@ class TakenRow:
 
 
 def taken_rows(entries: RecordChunk) -> list[TakenRow]:
-    """What some entries of the timer topic, in their order, tell of what is cancelled."""
+    """The cancels in some entries of the timer topic, in their order."""
     found: list[TakenRow] = []
     if len(entries) and (target_py := _moved_from(entries, 0)) is not None:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))

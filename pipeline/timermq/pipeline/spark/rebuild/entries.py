@@ -1,4 +1,4 @@
-"""What the commit log says of timers: a data source for the job alone.
+"""The timer entries of the commit log: a data source for the job alone.
 
 ======  ==============================================  ========================================
 what    rows                                            columns
@@ -184,7 +184,7 @@ _OURS = _Ours()
 
 
 def _facts(record: bytes, offset_py: int, precision_ms: int) -> TimerFacts | _Ours | None:
-    """What a record asks for; None when no unit can be made of it."""
+    """The request of a record; None when no unit can be made of it."""
     try:
         facts = decode_present(record, offset_py, len(record), precision_ms)
     except TimerRecordError:
@@ -268,7 +268,7 @@ class RebuildSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What the job asks for."""
+        """The name that the job asks for."""
         return SOURCE
 
     def schema(self) -> str:
@@ -285,7 +285,7 @@ class RebuildSource(DataSource):
         schema: types.StructType,
         overwrite: bool,  # noqa: ARG002 - Spark's call
     ) -> DataSourceWriter:
-        """What stages units.
+        """The writer that stages units.
 
         Raises:
             SparkJobError: The columns are others.

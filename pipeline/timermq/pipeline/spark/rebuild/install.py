@@ -3,7 +3,7 @@
 The order of the renames is what makes it one step for the broker::
 
     checkpoint moved          from here on nothing is believed of the timer files: a start makes
-    wheel, old log moved      what waits anew, from the units that are there and the commit log;
+    wheel, old log moved      what waits again, from the units that are there and the commit log;
                               the seals of the old log are removed
     new log, wheel, metrics
     new checkpoint            from here on the new files count
@@ -29,7 +29,7 @@ def install(disk: Disk, root: str, staged: str, backup: Backup) -> None:
     """Put the files under ``staged`` in the places of those of the store.
 
     Args:
-        disk: Where the store is.
+        disk: The disk of the store.
         root: Its directory; its lock is held.
         staged: A directory under it, its files durable.
         backup: Where the old ones go.

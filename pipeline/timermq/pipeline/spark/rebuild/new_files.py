@@ -31,7 +31,7 @@ CHUNK_UNITS = 65_536
 
 @attrs.frozen(kw_only=True)
 class NewTimers:
-    """What the new files hold."""
+    """The counts and ends of the new files."""
 
     units: int
     deletes: int

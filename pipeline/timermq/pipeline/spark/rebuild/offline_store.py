@@ -1,7 +1,7 @@
 """A store that stands still: its log opened as a start would, its timer files not believed.
 
 A timer checkpoint that is damaged counts as none, and no wheel or timer log is opened: what is
-wrong with them may be why they are made anew.
+wrong with them may be why they are rebuilt.
 """
 
 from __future__ import annotations

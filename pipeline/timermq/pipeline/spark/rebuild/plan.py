@@ -1,4 +1,4 @@
-"""What a rebuild reads, and where the timer service goes on after it."""
+"""The input of a rebuild, and the timer service's positions after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     segment_size: int
     """Of the commit log."""
     log_end: int
-    """Where the commit log ends: what stands before it counts as read."""
+    """End of the commit log: records before it count as read."""
     queue_first: int
     """The first entry of the timer topic that is there."""
     queue_end: int
@@ -71,7 +71,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             store: Open.
-            read_ms: Where its checkpoint says that reading goes on; 0 without one.
+            read_ms: The read time in its checkpoint; 0 without one.
             options: Its timers' settings.
             now_ms: The present.
         """

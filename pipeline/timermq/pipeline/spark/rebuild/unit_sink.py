@@ -21,7 +21,7 @@ LIST_NAME = "parts.json"
 
 
 class StagedPart(msgspec.Struct, frozen=True):
-    """What one task staged: its file, its first slot, its first entry without a unit."""
+    """The result of one task: its file, its first slot, its first entry without a unit."""
 
     path: str
     """Units back to back, in order of slots."""

@@ -1,6 +1,6 @@
 """A connection to a broker from a thread that may block: what a task of Spark has.
 
-All requests that go this way may be repeated, so a connection that breaks is opened anew and the
+All requests that go this way may be repeated, so a connection that breaks is opened again and the
 request sent again; and a broker that is busy is asked again.
 """
 
@@ -219,7 +219,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def _reason(error: OSError) -> str:
-    """What the system said, in words."""
+    """The error of the system, in words."""
     if isinstance(error, TimeoutError):
         return "nothing in time"
     if error.errno is not None and error.errno > 0:

@@ -156,7 +156,7 @@ class BulkJob:
         return status
 
     def drop(self, parts: Sequence[str]) -> int:
-        """Let parts go that nobody will hand over; how many there were.
+        """Let parts go that will not be committed; how many there were.
 
         Raises:
             SparkJobError: The broker has gone.

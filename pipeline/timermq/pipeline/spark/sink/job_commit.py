@@ -1,4 +1,4 @@
-"""What a driver of the sink does: one hand-over, and the files that go with it."""
+"""The driver's part of the sink: one commit, and the files that go with it."""
 
 from __future__ import annotations
 

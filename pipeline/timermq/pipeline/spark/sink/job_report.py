@@ -18,7 +18,7 @@ from .sink_options import NAME, SinkOptions
 
 @attrs.frozen(kw_only=True)
 class JobReport:
-    """What became of the rows of a job."""
+    """The counts of a job's rows by outcome."""
 
     job: str
     state: str

@@ -57,7 +57,7 @@ class Moments:
     unsure: Flags
     """Null, past, far, negative, or no number."""
     asked: Column
-    """What was asked for: a number of milliseconds or a level, or a text; null for nothing."""
+    """The requested values: a number of milliseconds or a level, or a text; null for none."""
     request: str
     """Name of the property that asks so."""
 

@@ -72,7 +72,7 @@ class PartWriter:
         return self.parts
 
     def drop(self) -> None:
-        """Let all of it go: nobody will hand it over.
+        """Let all of it go: it will not be committed.
 
         Raises:
             SparkJobError: The broker has gone; it lets go by itself of what is not handed over.

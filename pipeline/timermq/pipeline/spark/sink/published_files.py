@@ -31,7 +31,7 @@ LIST = "_list.json"
 
 @attrs.frozen(kw_only=True)
 class RunList:
-    """What one commit hands over."""
+    """The parts of one commit."""
 
     parts: tuple[Part, ...]
     """Of the broker."""
@@ -54,7 +54,7 @@ class PublishedFiles:
         self._staging = Path(root) / STAGING / job
 
     def attempt(self, name: str) -> Path:
-        """Where an attempt of a task writes.
+        """The directory for an attempt of a task.
 
         Raises:
             SparkJobError: The directory cannot be made.
@@ -136,7 +136,7 @@ class PublishedFiles:
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def summary(self) -> RunList | None:
-        """What is published; None for nothing."""
+        """The published files; None for none."""
         return read_list(self.published)
 
 

@@ -162,7 +162,7 @@ class RowCheck:
     def _by_value(
         self, batch: pa.RecordBatch, properties: Mapping[str, Column], twice: Flags
     ) -> dict[int, RowRefusal]:
-        """What the broker's limits and its topics refuse."""
+        """The rows that the broker's limits and its topics refuse."""
         refused: dict[int, RowRefusal] = {}
         limits = self._limits
         topics, body_sizes = column_of(batch, "topic"), sizes(column_of(batch, "body"))
@@ -208,7 +208,7 @@ class RowCheck:
         moments: Moments,
         unfit: Mapping[str, RowRefusal | None],
     ) -> RowRefusal | int:
-        """What admission says of a row: a refusal, or the moment, 0 for now."""
+        """The decision of admission on a row: a refusal, or the moment, 0 for now."""
         request = moments.property_of(row)
         if request is None:
             return RowRefusal.of("MOMENT_MISSING", f"{self._columns.moment} is null")

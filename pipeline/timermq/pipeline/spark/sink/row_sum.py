@@ -23,7 +23,7 @@ _WORDS = _HASH_SIZE // 8
 _COLUMNS = ("topic", "body")
 """Beside the moment and the properties, to which ``key`` and ``tag`` belong."""
 _PROPERTY = "properties."
-"""What tells the name of a property from that of a column."""
+"""The prefix that tells the name of a property from that of a column."""
 
 Sum = tuple[int, ...]
 """Rows, and the sum of their hashes; what a task tells the commit."""

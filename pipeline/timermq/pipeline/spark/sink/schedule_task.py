@@ -1,4 +1,4 @@
-"""What a task of the sink does: check its rows, stage those that pass, write down the others."""
+"""A task of the sink: it checks its rows, stages those that pass, and writes down the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .window import check_window
 
 @dataclass
 class StagedRows(WriterCommitMessage):
-    """What an attempt of a task tells the commit."""
+    """The message of a task's attempt to the commit."""
 
     attempt: str = ""
     parts: tuple[Part, ...] = ()
@@ -173,7 +173,7 @@ class ScheduleTask:
             return  # the broker lets it go when the job is handed over, or forgotten
 
     def _decided(self, narrow: Iterator[pa.RecordBatch]) -> StagedRows:
-        """What is said of rows of a job that was handed over before."""
+        """The refusal of rows of a job that was committed before."""
         for _ in narrow:  # to the last: Spark wants all of them read, and so does the sum
             pass
         return StagedRows(is_decided=True, owner=self._owner, content=self._sum.value)

@@ -1,4 +1,4 @@
-"""What may be said to the sink: ``df.write.format("timermq.schedule").option(…)``."""
+"""The options of the sink: ``df.write.format("timermq.schedule").option(…)``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import SparkJobError
 from ..options import absolute
 
 NAME = "timermq.schedule"
-"""What ``df.write.format`` takes."""
+"""The name for ``df.write.format``."""
 _BATCH_DIGITS = 19
 """Characters that the number of a stream's batch adds to the name of its job."""
 _OF_SPARK = frozenset({"path", "checkpointlocation", "queryname"})
@@ -136,7 +136,7 @@ _READ: Mapping[str, Callable[[str, str], object]] = {
     "window_ms": _milliseconds,
     "patience_ms": _milliseconds,
 }
-"""What is more than a text."""
+"""The options that are more than a text."""
 
 
 def _wrong(name: str, expected: str, found: str) -> SparkJobError:

@@ -1,6 +1,6 @@
 """The window of near messages: what is due within it goes to the broker, the rest waits in Parquet.
 
-A row that is due beyond the broker's maximum is refused when it is adopted, when there is nobody
+A row that is due beyond the broker's maximum is refused when it is adopted, when no caller is
 left to tell; so a window that may let such a row through is refused before anything is staged.
 """
 

@@ -108,7 +108,7 @@ class CommitLogReader(TableReader[LogSpan]):
 
 
 def _timer_columns(chunk: RecordChunk, precision_ms: int) -> Arrays:
-    """What records of the timer topic ask for; null for all others."""
+    """The requests of records of the timer topic; null for all others."""
     are = chunk.have_topic(TIMER_TOPIC.encode())
     of_topic = chunk.only(are)
     timers = read_timers(of_topic, precision_ms)
@@ -140,5 +140,5 @@ class CommitLogSource(TableSource):
     reader_type: ClassVar[type[TableReader[Any]]] = CommitLogReader
 
     def streamReader(self, schema: types.StructType) -> LogStream:
-        """What reads the columns of a schema as a stream."""
+        """The reader of the columns of a schema as a stream."""
         return LogStream(CommitLogReader(self.read_options, wanted(CommitLogReader.table, schema)))

@@ -57,7 +57,7 @@ class Table:
     """One table of a store."""
 
     name: str
-    """What ``spark.read.format`` takes."""
+    """The name for ``spark.read.format``."""
     title: str
     """One sentence for the page."""
     columns: tuple[Column, ...]

@@ -131,5 +131,5 @@ class DeliveredSource(TableSource):
     reader_type: ClassVar[type[TableReader[Any]]] = DeliveredReader
 
     def streamReader(self, schema: types.StructType) -> LogStream:
-        """What reads the columns of a schema as a stream."""
+        """The reader of the columns of a schema as a stream."""
         return LogStream(DeliveredReader(self.read_options, wanted(DeliveredReader.table, schema)))

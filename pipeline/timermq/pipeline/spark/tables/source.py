@@ -1,4 +1,4 @@
-"""What the tables have in common as data sources of Spark.
+"""The shared parts of the tables as data sources of Spark.
 
 A table is a subclass of ``TableSource`` with its declaration, and of ``TableReader`` with two
 methods: how the work is cut (``spans``, in the planner) and what a piece of it holds (``batches``,
@@ -100,7 +100,7 @@ class TableSource(DataSource):
 
     @property
     def read_options(self) -> ReadOptions:
-        """What is asked for.
+        """The options of the read.
 
         Raises:
             SparkJobError: An option is unknown, missing, or no value of its kind.
@@ -113,7 +113,7 @@ class TableSource(DataSource):
         return self.reader_type.table.ddl(self.read_options.columns)
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
-        """What reads the columns of a schema."""
+        """The reader of the columns of a schema."""
         return self.reader_type(self.read_options, wanted(self.reader_type.table, schema))
 
 

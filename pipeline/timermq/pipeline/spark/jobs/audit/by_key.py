@@ -1,4 +1,4 @@
-r"""What is known by names: RocketMQ's deliveries and rolls, and deletes as its clients write them.
+r"""The facts known by names: RocketMQ's deliveries and rolls, and deletes as clients write them.
 
 They name no position. RocketMQ's record of a message keeps the keys of the waiting one: real topic,
 unique key, slot and number of rolls tell which it was, and where several have the same keys, how
@@ -44,7 +44,7 @@ _KEY = ["real_topic", "unique_id", "out_ms", "rolls"]
 
 
 def foreign_ends(log: DataFrame) -> DataFrame:
-    """What RocketMQ delivered or rolled: by key how often, and when.
+    """RocketMQ's deliveries and rolls: by key how often, and when.
 
     Args:
         log: With ``FOREIGN_COLUMNS``.
@@ -145,7 +145,7 @@ def _is_unexplained(limits: Limits) -> str:
 
 
 def counts(limits: Limits) -> dict[str, str]:
-    """What names explain, as aggregates over the rows."""
+    """The counts that names explain, as aggregates over the rows."""
     return {
         "by_delete": f"count_if({_is_open(limits)} AND delete_ms IS NOT NULL)",
         "foreign": f"count_if({_is_open(limits)} AND delete_ms IS NULL AND open_number <= foreign)",

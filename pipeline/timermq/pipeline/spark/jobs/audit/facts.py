@@ -1,4 +1,4 @@
-"""What the logs tell of each waiting record: rows that name its position, gathered by it.
+"""The facts about each waiting record: rows that name its position, gathered by it.
 
 One reading of the commit log and one of the timer log give facts, each with the position that it
 is about. All facts of a position come together in one exchange and make one row (a full outer join
@@ -63,7 +63,7 @@ BEFORE_EFFECTS = 3
 
 
 class Kind(enum.IntEnum):
-    """What a fact says of the record at its position."""
+    """The meaning of a fact for the record at its position."""
 
     TIMER = 0
     """A message waits here."""
@@ -101,7 +101,7 @@ class Limits:
     log_start: int
     """Records before it are cleaned."""
     log_end: int
-    """What stands behind it is not to be believed yet."""
+    """Records behind it are not to be believed yet."""
     read_ms: int
     """Slots before it have reached their topics."""
     queue_offset: int

@@ -1,4 +1,4 @@
-"""What an audit finds: when a rule is broken, and that as a row of the table of findings."""
+"""The findings of an audit: when a rule is broken, and that as a row of the table of findings."""
 
 from __future__ import annotations
 

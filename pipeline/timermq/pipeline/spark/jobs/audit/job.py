@@ -49,7 +49,7 @@ FINDING_COLUMNS = (
 
 @attrs.frozen(kw_only=True)
 class Audit:
-    """What was found in one store."""
+    """The findings in one store."""
 
     findings: DataFrame
     """A row a broken rule; kept on the disk of the executors until the session ends."""
@@ -58,9 +58,9 @@ class Audit:
     unasked: Collection[StoreRule]
     """Rules that were not looked at: they have to be asked for."""
     counts: Mapping[str, int]
-    """What became of the messages."""
+    """The counts of the messages by outcome."""
     notes: Sequence[str]
-    """What cannot be known."""
+    """The facts that cannot be known."""
 
     @property
     def is_clean(self) -> bool:
@@ -218,7 +218,7 @@ class _Audit:
         return by_position(facts, self.limits, parts)
 
     def _first_pass(self) -> tuple[DataFrame, dict[str, int]]:
-        """What the rules need, and all counts, in one reading of both logs."""
+        """The positions for the rules, and all counts, in one reading of both logs."""
         seen = [Observation(name) for name in ("log", "units", "positions")]
         columns = [name for name in LOG_COLUMNS if self.bodies or not name.startswith("body")]
         unsound = IS_UNSOUND if self.bodies else "false"
@@ -257,7 +257,7 @@ class _Audit:
         )
 
     def _by_names(self, counts: dict[str, int], taken_back: DataFrame) -> DataFrame:
-        """What only names tell; counts what they explain."""
+        """The facts that only names tell; counts the records that they explain."""
         positions = self._positions(
             self.tables.log([name for name in LOG_COLUMNS if not name.startswith("body")]),
             self.tables.units(UNIT_COLUMNS),
@@ -282,7 +282,7 @@ class _Audit:
         if counts["unknown"]:
             self.notes.append(
                 f"{counts['unknown']} rolled messages have neither arrived nor wait, and their "
-                "first records are cleaned, maybe with the deletes that took them back: not judged"
+                "first records are cleaned, maybe with the deletes that cancelled them: not judged"
             )
         if unmatched:
             self.notes.append(
@@ -390,7 +390,7 @@ COUNTED = (
     "units",
     "cleaned",
 )
-"""What is told of a store, in this order."""
+"""The lines about a store, in this order."""
 
 
 def counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:

@@ -59,7 +59,7 @@ class Settled:
 
 
 def record_sums(settled: Settled) -> dict[str, str]:
-    """What the records of the log add up to, as aggregates."""
+    """The sums over the records of the log, as aggregates."""
     return {
         "queued": f"count_if({settled.records})",
         "queued_sum": f"bit_xor(if({settled.records}, {_hash('total_size')}, 0))",
@@ -67,7 +67,7 @@ def record_sums(settled: Settled) -> dict[str, str]:
 
 
 def unit_sums(units: DataFrame, settled: Settled) -> tuple[int, int, bool]:
-    """What the queues add up to: units, their sum, and whether none has a gap."""
+    """The sums over the queues: units, their sum, and whether none has a gap."""
     by_queue = units.where(settled.units).groupBy("topic", "queue_id")
     queues = by_queue.agg(
         F.expr("count(1) AS count"),

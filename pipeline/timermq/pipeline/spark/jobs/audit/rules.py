@@ -1,10 +1,10 @@
 """Which rules a position breaks: one row of ``by_position``, one rule after the other.
 
-A waiting record has one end: a delivery, a roll, another moment, a delete that takes it back, or
+A waiting record has one end: a delivery, a roll, another moment, a delete that cancels it, or
 the quarantine (from which it may leave later). What has none waits, as a unit of a slot that is
 still to be read, or as an entry of the timer topic that has no unit yet.
 
-What is taken back or moved while it waits for a roll is rolled all the same: the delete names the
+A message cancelled or moved while it waits for a roll is rolled all the same: the delete names the
 message by its order, and takes the copy out of its last slot. So the records of a message that was
 rolled are judged together (``copies``).
 """
@@ -67,7 +67,7 @@ def _deliveries() -> list[Judgement]:
         Judgement(
             rule=StoreRule.CANCELLED,
             when=f"cancelled > 0 AND {LEAVES} > 0",
-            expected=text("no delivery of what the delete at %s takes back", "cancel_py"),
+            expected=text("no delivery of what the delete at %s cancels", "cancel_py"),
             found=text("one at %s", "first_py"),
         ),
     ]
@@ -209,7 +209,7 @@ OF_COPIES = (
         rule=StoreRule.CANCELLED,
         when="cancelled > 0 AND left > 0 AND both = 0",
         phy_offset="order_py",
-        expected=text("no delivery of what the delete at %s takes back", "cancel_py"),
+        expected=text("no delivery of what the delete at %s cancels", "cancel_py"),
         found=text("that of the record at %s", "left_at"),
     ),
 )
@@ -217,7 +217,7 @@ OF_COPIES = (
 
 
 def counts(limits: Limits) -> dict[str, str]:
-    """What became of the waiting records, as aggregates over the rows."""
+    """The counts of the waiting records by outcome, as aggregates over the rows."""
     is_left_out = f"left_out > 0 AND {ENDS} = left_out"
     return {
         "timers": f"count_if({IS_TIMER})",

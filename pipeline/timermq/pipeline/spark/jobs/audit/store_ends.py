@@ -1,4 +1,4 @@
-"""What the checkpoints of a store say about the ends of its files, and what lies outside them."""
+"""The ends of a store's files by its checkpoints, and the parts outside them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def settled_of(view: StoreView) -> Settled:
 
 
 def left_out(view: StoreView, *, bodies: bool) -> list[str]:
-    """What an audit does not judge, in words."""
+    """The parts that an audit does not judge, in words."""
     notes: list[str] = []
     if view.levels_left:
         notes.append(

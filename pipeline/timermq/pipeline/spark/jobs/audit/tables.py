@@ -1,4 +1,4 @@
-"""What an audit reads: the tables of a store, or frames that somebody has of them."""
+"""The input of an audit: the tables of a store, or frames made of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL_BYTES = 32 << 20
 
 
 class Tables(Protocol):
-    """Where the rows come from."""
+    """The sources of the rows."""
 
     @property
     def spark(self) -> SparkSession:
