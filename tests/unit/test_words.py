@@ -38,7 +38,7 @@ STEP = "early messages step aside within a stage: they are not quarantined"
 
 WORDS = [
     Word(
-        pattern=r"held_up|Backoff",
+        pattern=r"held_up|HeldUp",
         instead="backoff",
         why="the usual word for pauses between retries that grow",
         exceptions={
@@ -69,7 +69,7 @@ WORDS = [
         instead="cancel, or undo of what a power cut or a failed write undoes",
         why="the request is called cancel; recall is RocketMQ's request alone",
         exceptions={
-            "pipeline/timermq/pipeline/spark/jobs/audit/": "a column for what was cancelled or moved",
+            "pipeline/timermq/pipeline/spark/jobs/audit/": "a column: cancelled or moved",
         },
     ),
     Word(
@@ -78,7 +78,7 @@ WORDS = [
         why="the lists and the counts of them are called pending",
     ),
     Word(
-        pattern=r"cancel_mark|\bLEFT_OUT_TOPIC",
+        pattern=r"mark_left_out|\bLEFT_OUT_TOPIC",
         instead="cancel mark",
         why="it marks a record whose message is cancelled",
     ),
