@@ -23,7 +23,7 @@ class Known:
     deletes: PendingDeletes
 
     def learn(self, *, read_ms: int = SLOT_MS, queue_offset: int = 2) -> None:
-        """Read what has come."""
+        """Read the deletes that have come."""
         for _ in self.deletes.learn(read_ms=read_ms, queue_offset=queue_offset):
             pass
 

@@ -48,7 +48,7 @@ def test_a_message_is_cancelled_by_its_delete_alone() -> None:
 
 
 def test_a_message_that_was_moved_is_cancelled_where_it_was() -> None:
-    """The moved one waits."""
+    """The message with the new moment waits."""
     rig = waiting("a")
     rig.service.cancellation.reschedule(Wanted("T", "a"), NEW_MS)
     rig.link()
