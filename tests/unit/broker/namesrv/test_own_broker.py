@@ -16,14 +16,16 @@ TEMPLATE = "TBW102"
 
 def own(options: BrokerOptions = BROKER) -> OwnBroker:
     """A broker with the topics that it makes itself."""
+    options = attrs.evolve(options)
     topics = TopicConfigTable(options, now_ms=ManualClock().now_ms, level_max=18)
     return OwnBroker(options=options, topics=topics, address=ADDRESS)
 
 
 @pytest.mark.parametrize("creates", [True, False])
 def test_the_template_has_a_route_while_topics_may_be_created(creates: bool) -> None:
-    """Clients ask for it before they send to a topic that is not there."""
-    broker = own(attrs.evolve(BROKER, auto_create_topic_enable=creates))
+    """An operator may change that while the broker serves."""
+    broker = own()
+    broker.options.auto_create_topic_enable = creates
 
     assert (broker.queue_data(TEMPLATE) is not None) == creates
     assert (TEMPLATE in broker.registered_topics()) == creates
