@@ -16,7 +16,7 @@ def frames_of(pool: Pool, peer: str = "10.0.0.1") -> ReceivedFrames:
 
 
 def request(opaque: int = 1, body: bytes = b"") -> bytes:
-    """A request as bytes."""
+    """A request with this number, as a client sends it."""
     return FrameConnection().encode(Command(105, opaque=opaque, body=body))
 
 

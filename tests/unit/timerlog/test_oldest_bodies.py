@@ -22,12 +22,12 @@ DIRECTORY = "/store/timerlog"
 
 
 def all_of(units: Units) -> Flags:
-    """Every unit is needed."""
+    """Every unit counts, whatever slot it is in."""
     return np.ones(len(units), np.bool_)
 
 
 def none_of(units: Units) -> Flags:
-    """No unit is needed."""
+    """No unit counts, as when all were delivered."""
     return np.zeros(len(units), np.bool_)
 
 

@@ -24,7 +24,7 @@ def test_a_filler_has_the_size_that_is_asked_for(size: int) -> None:
     assert not any(record.body)
 
 
-def test_only_a_whole_filler_counts_as_one() -> None:
+def test_every_byte_of_a_filler_counts() -> None:
     """A flipped byte, another place and a message of the same topic are none."""
     data = filler(200, position=77, store_ms=5)
 
