@@ -128,7 +128,7 @@ class BrokerOptions:
     broker_permission: int = attrs.field(default=6, validator=and_(ge(0), le(7)), on_setattr=LIVE)
     """Bits: 4 read, 2 write."""
     recall_message_enable: bool = attrs.field(default=True, on_setattr=LIVE)
-    """RocketMQ's default is false; taking a delayed message back is what this broker is for."""
+    """RocketMQ's default is false; this broker exists to cancel delayed messages, too."""
     allow_recall_when_broker_not_writeable: bool = attrs.field(default=True, on_setattr=LIVE)
     start_accept_send_request_time_stamp: int = attrs.field(
         default=0, validator=ge(0), on_setattr=LIVE

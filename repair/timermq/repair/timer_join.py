@@ -8,7 +8,7 @@ each unit           names a record of the timer topic, of that size, and stands 
                     is for the topic that the record names: neither has a checksum
 each waiting record of an entry that the checkpoint counts as enqueued, has a unit in a slot that is
                     still to be read, or was delivered, rolled, cancelled or quarantined (NOT_LOST)
-each moved message  waits nowhere else: a delete takes the unit of its old moment back
+each moved message  waits nowhere else: a delete cancels the unit of its old moment
 each origin         is delivered or rolled by one record (ONCE)
 ==================  ============================================================================
 """

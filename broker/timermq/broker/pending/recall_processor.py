@@ -106,7 +106,7 @@ class RecallProcessor:
 
 
 def check_recall(options: BrokerOptions, now_ms: int) -> None:
-    """Refuse while the broker takes nothing back."""
+    """Refuse while the broker recalls no messages."""
     if not options.recall_message_enable:
         raise RefusedError(
             ResponseCode.NO_PERMISSION,

@@ -1,4 +1,4 @@
-"""The recall handle: what a producer keeps in order to take a delayed message back.
+"""The recall handle: a producer keeps it in order to cancel a delayed message.
 
 URL-safe Base64, padded, of ``v1 <topic> <broker> <timestamp> <UNIQ_KEY>`` joined by single blanks.
 The timestamp is the slot time plus one, so that the delete message rounds to the target's slot

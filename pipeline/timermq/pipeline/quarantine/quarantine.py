@@ -57,7 +57,7 @@ LINE_INTERVAL_MS = 60_000
 HOUR_MS = 3_600_000
 
 PRODUCER = "its producer"
-"""Who ends an entry by taking its message back."""
+"""Who ends an entry by cancelling its message."""
 
 HOPELESS = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 """Putting the same message again can only be refused again."""

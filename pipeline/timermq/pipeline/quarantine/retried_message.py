@@ -65,9 +65,7 @@ def retried_message(
     check_intact(record, origin_py, entry.size)
     properties = record_properties(record)
     if find(properties, DELETE_NAME) is not None:
-        text = (
-            f"timer record at {origin_py}: it takes another message back, and can only be dropped"
-        )
+        text = f"timer record at {origin_py}: it cancels another message, and can only be dropped"
         raise TimerRecordError(Reason.PROPERTIES, text)
     name = entry.topic if topic is None else topic
     if not name:

@@ -87,7 +87,7 @@ class Undeliverable:
     order_py: int | None = None
     """Position of the message's first record, if it is known without this one."""
     is_delete: bool = False
-    """Its unit says that it takes another message back."""
+    """Its unit says that it cancels another message."""
 
     @property
     def is_sound(self) -> bool:

@@ -43,7 +43,7 @@ class MessageRules:
     def is_uncertain(self, life: Life) -> bool:
         """Whether requests and loss cannot be judged.
 
-        A power cut may have taken answers back; or there are requests, and more than one send: a
+        A power cut may have undone answers; or there are requests, and more than one send: a
         cancel is for what is stored under the id at that time, which is not known.
         """
         spans = [(one.answered or one.sent, one.sent) for one in life.attempts]

@@ -46,7 +46,7 @@ TABLE = Table(
         Column("real_queue_id", "int", "… its queue there"),
         Column("order_py", "long", "… position of the message's first record"),
         Column("rolls", "long", "… how often it was rolled"),
-        Column("is_delete", "boolean", "… it takes another message back"),
+        Column("is_delete", "boolean", "… it cancels another message"),
         Column("delete_key", "string", "… that message's key, as RocketMQ names it"),
         Column("delete_order", "long", "… that message's `order_py`, as timermq names it"),
         Column("timer_fault", "string", "… why it is no timer; then the other eight are null"),

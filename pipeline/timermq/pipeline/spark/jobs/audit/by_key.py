@@ -101,7 +101,7 @@ def named_timers(
         "if(is_delete AND delete_order IS NULL, delete_key, NULL) AS delete_key",
     )
     known = positions.join(named, "key").persist(StorageLevel.DISK_ONLY)
-    # One whose own record could not be read took nothing back.
+    # One whose own record could not be read cancelled nothing.
     deletes = known.where("delete_key IS NOT NULL AND set_aside = 0")
     by_name = deletes.groupBy("out_ms", "real_topic", "delete_key").agg(
         F.min("named_ms").alias("delete_ms")
