@@ -328,14 +328,20 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
 def with_tables(page: str) -> str:
     """The page with every table between its marks made again.
 
+    The first table names the machine; those of the same machine and libraries only say so.
+
     Raises:
         ValueError: A table has no place on the page.
     """
+    first = _measured_on(kept("questions"))
     for name, table in TABLES.items():
         marks = re.compile(rf"(<!-- figures: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if marks.search(page) is None:
             raise ValueError(f"docs/performance.md: expected a place for {name!r}, found none")
-        page = marks.sub(partial(_filled, "\n".join(table())), page)
+        rows = "\n".join(table())
+        if name != "questions":
+            rows = rows.replace(first, "Same machine and libraries", 1)
+        page = marks.sub(partial(_filled, rows), page)
     return page
 
 
@@ -344,16 +350,22 @@ def _filled(rows: str, marks: re.Match[str]) -> str:
 
 
 def _of(result: Mapping[str, Any]) -> str:
-    """The machine of a result."""
+    """The machine of a result, and its state while it was measured."""
+    machine, scale = result["machine"], result.get("scale", 1)
+    return (
+        f"{_measured_on(result)}; calibration {machine['calibration_ms']} ms"
+        + ("" if scale == 1 else f"; at {scale:g} of the full load")
+        + (f"; commit {machine['commit']}." if machine["commit"] else ".")
+    )
+
+
+def _measured_on(result: Mapping[str, Any]) -> str:
+    """The machine and the libraries of a result."""
     machine = result["machine"]
-    scale = result.get("scale", 1)
     libraries = ", ".join(f"{name} {text}" for name, text in machine["libraries"].items())
     return (
         f"Measured on {machine['cores']} shared cores of {machine['processor']}, "
-        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, "
-        f"{libraries}; calibration {machine['calibration_ms']} ms"
-        + ("" if scale == 1 else f"; at {scale:g} of the full load")
-        + (f"; commit {machine['commit']}." if machine["commit"] else ".")
+        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, {libraries}"
     )
 
 

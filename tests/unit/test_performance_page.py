@@ -35,6 +35,26 @@ def test_tables_are_those_of_the_kept_results() -> None:
     assert docs_script("performance_tables").with_tables(page) == page
 
 
+def test_a_table_of_another_machine_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first table names the machine; only those of the same one refer to it."""
+    module = docs_script("performance_tables")
+    kept, page = module.kept, (DOCS / "performance.md").read_text()
+    other = kept("pending_cost")
+    machine = {**other["machine"], "python": "9.9.9"}
+
+    def with_another(name: str) -> dict[str, object]:
+        return {**other, "machine": machine} if name == "pending_cost" else kept(name)
+
+    monkeypatch.setattr(module, "kept", with_another)
+    made = module.with_tables(page)
+
+    assert (
+        made.count("Same machine and libraries;") == page.count("Same machine and libraries;") - 1
+    )
+    assert made.count("Measured on ") == page.count("Measured on ") + 1
+    assert made.count(" Python 9.9.9, ") == 1
+
+
 def test_every_answer_has_its_row() -> None:
     """A question that is asked is on the page."""
     module = docs_script("performance_tables")
