@@ -5,9 +5,9 @@ Run by ``make docs``; a test compares the page with the declarations.
 
 from __future__ import annotations
 
-import re
-from functools import partial
 from pathlib import Path
+
+from marked_place import filled
 
 from timermq.pipeline.recovery.timer_recovery import DECISIONS
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION
@@ -53,19 +53,10 @@ def with_tables(page: str) -> str:
         ValueError: A layout has no place on the page.
     """
     for layout in LAYOUTS:
-        marks = re.compile(
-            rf"(<!-- table: {re.escape(layout.title)} -->\n).*?(<!-- end -->)", re.DOTALL
-        )
-        if marks.search(page) is None:
-            raise ValueError(f"docs/format.md: expected a place for {layout.title!r}, found none")
         rows = "\n".join(layout.table())
-        page = marks.sub(partial(_filled, rows), page)
+        page = filled(page, f"table: {layout.title}", rows, path="docs/format.md")
     head, _, rest = page.partition("<!-- recovery -->\n")
     return f"{head}<!-- recovery -->\n{recovery_rows()}\n\n{rest[rest.index('Entries that') :]}"
-
-
-def _filled(rows: str, marks: re.Match[str]) -> str:
-    return f"{marks[1]}{rows}\n{marks[2]}"
 
 
 def recovery_rows() -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marked_place import filled
+
 from timermq.repair.store_rule import StoreRule
 
 PAGE_PATH = Path(__file__).parent / "operations.md"
-BEGIN = "<!-- rules -->\n"
-END = "<!-- end -->"
 
 
 def with_tables(page: str) -> str:
@@ -20,11 +20,7 @@ def with_tables(page: str) -> str:
     Raises:
         ValueError: The page has no place for it.
     """
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"docs/operations.md: expected {BEGIN.strip()} and {END}, found none")
-    return f"{head}{BEGIN}{rules()}\n{END}{tail}"
+    return filled(page, "rules", rules(), path="docs/operations.md")
 
 
 def rules() -> str:

@@ -5,14 +5,13 @@ Run by ``make docs``; measures nothing. ``make figures`` measures, then runs thi
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
+from marked_place import filled
 
 DOCS = Path(__file__).parent
 PAGE_PATH = DOCS / "performance.md"
@@ -335,18 +334,11 @@ def with_tables(page: str) -> str:
     """
     first = _measured_on(kept("questions"))
     for name, table in TABLES.items():
-        marks = re.compile(rf"(<!-- figures: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if marks.search(page) is None:
-            raise ValueError(f"docs/performance.md: expected a place for {name!r}, found none")
         rows = "\n".join(table())
         if name != "questions":
             rows = rows.replace(first, "Same machine and libraries", 1)
-        page = marks.sub(partial(_filled, rows), page)
+        page = filled(page, f"figures: {name}", rows, path="docs/performance.md")
     return page
-
-
-def _filled(rows: str, marks: re.Match[str]) -> str:
-    return f"{marks[1]}{rows}\n{marks[2]}"
 
 
 def _of(result: Mapping[str, Any]) -> str:

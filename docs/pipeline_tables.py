@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marked_place import filled
+
 from timermq.pipeline.spark.options import COMMON, OPTIONS
 from timermq.pipeline.spark.tables.registration import SOURCES
 
 PAGE_PATH = Path(__file__).parent / "pipeline.md"
-BEGIN = "<!-- tables -->\n"
-END = "<!-- end -->"
 
 
 def with_tables(page: str) -> str:
@@ -21,11 +21,7 @@ def with_tables(page: str) -> str:
     Raises:
         ValueError: The page has no place for it.
     """
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"docs/pipeline.md: expected {BEGIN.strip()} and {END}, found none")
-    return f"{head}{BEGIN}{tables()}\n{END}{tail}"
+    return filled(page, "tables", tables(), path="docs/pipeline.md")
 
 
 def tables() -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from marked_place import filled
+
 from timermq.broker.compatibility import compatibility_rows
 
 PAGE_PATH = Path(__file__).parent / "protocol.md"
-BEGIN = "<!-- table: request codes -->\n"
-END = "<!-- end -->"
 
 
 def with_tables(page: str) -> str:
@@ -20,11 +20,7 @@ def with_tables(page: str) -> str:
     Raises:
         ValueError: The page has no place for it.
     """
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"docs/protocol.md: expected {BEGIN.strip()} and {END}, found none")
-    return f"{head}{BEGIN}{table()}\n{END}{tail}"
+    return filled(page, "table: request codes", table(), path="docs/protocol.md")
 
 
 def table() -> str:

@@ -164,10 +164,12 @@ def _structure(
 
 
 def _first_reason(error: BaseException) -> str:
-    """The innermost first cause: cattrs groups what went wrong by field."""
-    if isinstance(error, BaseExceptionGroup):
-        return _first_reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return str(error.args[0]) if error.args else type(error).__name__
+    """The innermost first cause: cattrs groups errors by field."""
+    # Not above: only a value that is refused needs it.
+    from timermq.remoting.causes import first_cause
+
+    cause = first_cause(error)
+    return str(cause.args[0]) if cause.args else type(cause).__name__
 
 
 def _from_text(hint: object, raw: Raw) -> object:
