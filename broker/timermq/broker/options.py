@@ -45,11 +45,11 @@ class TlsMode(enum.Enum):
     """Which connections the port accepts."""
 
     DISABLED = "disabled"
-    """Only connections without TLS."""
+    """Connections with TLS are refused."""
     PERMISSIVE = "permissive"
     """Connections with and without TLS."""
     ENFORCING = "enforcing"
-    """Only connections with TLS."""
+    """Connections without TLS are refused."""
 
 
 class TlsClientAuth(enum.Enum):

@@ -16,5 +16,5 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The first of them."""
+    """The first of the ``causes`` of an error."""
     return next(causes(error))

@@ -1,10 +1,10 @@
 """The rows of a block as the store takes them: runs as columns, and single messages.
 
 Rows whose properties have the same sizes differ in letters and digits alone: they are a run, which
-is admitted and stored together, through ``RunAdmission``. A row that fits into no run (its moment
-is past or too far, it has control characters, or too few rows are like it) becomes a message of its
-own, which the admission routine looks at as at any other. Nothing is refused here but a row that no
-message can be made of.
+is admitted and stored together, through ``RunAdmission``. A row fits into no run if its moment is
+past or too far, if it has control characters, or if too few rows are like it. It becomes a single
+message, which the admission routine checks as any other. Only rows that no message can be made of
+are refused here.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class _Tried:
     refused: list[tuple[int, str, str]] = attrs.Factory(list[tuple[int, str, str]])
     """Row of the block, rule, remark."""
     left: list[int] = attrs.Factory(list[int])
-    """Rows to retry."""
+    """Rows of the block to retry, by number."""
     error: str | None = None
     """Why the store does not take them now; None when it took all."""
 

@@ -93,7 +93,7 @@ class ClockStatus:
     now_ms: int
     """The time by which the broker works."""
     wall_ms: int
-    """The wall clock's time."""
+    """The time of the wall clock, epoch milliseconds."""
     off_ms: int
     """How far the wall clock is ahead of what is trusted, or behind (negative); 0 when SAFE."""
     since_ms: int | None
