@@ -29,7 +29,7 @@ class ViewMessageHeader(RequestHeader):
     """A message by its place (33). Java: ``ViewMessageRequestHeader``."""
 
     offset: int = integer("offset")
-    """In the commit log."""
+    """Position of the message in the commit log."""
 
 
 @request_header
@@ -39,7 +39,7 @@ class ConsumeQueueHeader(RequestHeader):
     topic: str = text("topic")
     queue_id: int = integer("queueId")
     index: int = integer("index")
-    """Of the first."""
+    """Place of the first unit in the queue."""
     count: int = integer("count")
 
 

@@ -26,5 +26,5 @@ class CancelHeader(RequestHeader):
     unique_key: str | None = text("uniqueKey", default=None)
     key: str | None = text("key", default=None)
     deliver_ms: int | None = integer("deliverMs", default=None)
-    """Epoch milliseconds."""
+    """The new moment of the message, epoch milliseconds."""
     delay_ms: int | None = integer("delayMs", default=None)

@@ -35,7 +35,7 @@ class Parameter:
     """How one parameter is named, read and written."""
 
     name: str
-    """As on the wire."""
+    """The name of the parameter on the wire."""
     read: _Read
     """Takes the request and the name; raises ``FieldError``."""
     write: Callable[[Any], str]

@@ -14,7 +14,7 @@ class SendBackHeader(RequestHeader):
 
     group: str = text("group")
     offset: int = integer("offset")
-    """In the commit log."""
+    """Position of the message in the commit log."""
     delay_level: int = integer("delayLevel", default=0)
     """0: the broker counts the tries. Negative: no further one."""
     origin_message_id: str | None = text("originMsgId", default=None)

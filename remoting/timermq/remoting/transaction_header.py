@@ -14,13 +14,13 @@ class EndTransactionHeader(RequestHeader):
 
     producer_group: str = text("producerGroup")
     queue_offset: int = integer("tranStateTableOffset")
-    """Of the half message."""
+    """The half message's place in its queue."""
     phy_offset: int = integer("commitLogOffset")
-    """Of the half message."""
+    """The half message's position in the commit log."""
     decision: int = integer("commitOrRollback")
     """8: commit, 12: roll back, 0: not known."""
     from_transaction_check: bool = boolean("fromTransactionCheck", default=False)
-    """It answers a check."""
+    """Whether this answers a check by the broker."""
     message_id: str | None = text("msgId", default=None)
     unique_key: str = text("transactionId", default="")
 
