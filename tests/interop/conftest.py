@@ -13,8 +13,9 @@ import trio
 from golden_stores import NAMES, GoldenStores
 from interop.golden_opened import AFTERWARDS_MS, STORE_OPTIONS, TIMER_OPTIONS, Opened
 from interop.java_peer import (
+    RELEASE_4,
+    RELEASE_5_3,
     SOURCES,
-    VERSION_4,
     JavaPeer,
     compile_java,
     fetch_jars,
@@ -45,11 +46,19 @@ def java_peer(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
 
 
 @pytest.fixture(scope="session")
+def java_peer_5_3(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+    """Broker and name server of RocketMQ 5.3, fetched once a machine."""
+    skip_without_java()
+    classes = tmp_path_factory.mktemp("java-peer-5-3") / "classes"
+    return JavaPeer.compiled(classes, fetch_jars(RELEASE_5_3))
+
+
+@pytest.fixture(scope="session")
 def java_peer_4(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
     """Broker and client of RocketMQ 4.9, fetched once a machine."""
     skip_without_java()
     classes = tmp_path_factory.mktemp("java-peer-4") / "classes"
-    return JavaPeer.of_version_4(classes, fetch_jars(VERSION_4))
+    return JavaPeer.of_version_4(classes, fetch_jars(RELEASE_4))
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,33 @@ from pathlib import Path
 
 import attrs
 
-VERSION = os.environ.get("TIMERMQ_ROCKETMQ_VERSION", "5.3.3")
-"""Of client, broker, name server and tools."""
-VERSION_4 = "4.9.7"
+
+@attrs.frozen
+class Release:
+    """Jars of one release of RocketMQ, as Maven Central has them."""
+
+    broker: str
+    """Version of broker, store, common and remoting; it names the release."""
+    tools: str = attrs.field()
+    """Version of client, tools, name server and the rest."""
+
+    @tools.default
+    def _(self) -> str:
+        return self.broker
+
+
+RELEASE_5_5 = Release("5.5.1", tools="5.5.0")
+"""The newest; its client and tools came no further than 5.5.0."""
+RELEASE_5_3 = Release("5.3.3")
+"""The last before the delete key of a timer changed, in 5.4.0."""
+RELEASE_4 = Release("4.9.7")
 """The last of 4.9 whose broker is on Maven Central."""
+RELEASE = next(
+    one
+    for one in (RELEASE_5_5, RELEASE_5_3)
+    if one.broker == os.environ.get("TIMERMQ_ROCKETMQ_VERSION", RELEASE_5_5.broker)
+)
+"""The one that most tests run with."""
 SOURCES = Path(__file__).parent / "java"
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -42,15 +65,16 @@ def missing_tool(*tools: str) -> str | None:
     return next((tool for tool in tools if shutil.which(tool) is None), None)
 
 
-def fetch_jars(version: str = VERSION) -> Path:
-    """Folder with the jars of a version; fetched at the first call on this machine."""
-    home = Path(tempfile.gettempdir()) / f"timermq-rocketmq-{version}-{os.getuid()}"
+def fetch_jars(release: Release = RELEASE) -> Path:
+    """Folder with the jars of a release; fetched at the first call on this machine."""
+    home = Path(tempfile.gettempdir()) / f"timermq-rocketmq-{release.broker}-{os.getuid()}"
     home.mkdir(exist_ok=True)
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "fetched").exists():
             fetch = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml")]
-            fetch += ["dependency:copy-dependencies", f"-Drocketmq.version={version}"]
+            fetch += ["dependency:copy-dependencies", f"-Drocketmq.version={release.tools}"]
+            fetch += [f"-Drocketmq.broker.version={release.broker}"]
             fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
             subprocess.run(fetch, check=True, timeout=280)
             (home / "fetched").touch()
