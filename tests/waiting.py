@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class StillWaitingError(AssertionError):
-    """A wait ran out."""
+    """A wait for another process ran out."""
 
 
 def wait_until(

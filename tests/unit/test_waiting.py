@@ -21,7 +21,7 @@ def test_runs_out() -> None:
 
 
 def test_what_can_no_longer_be() -> None:
-    """It is a failure at once, and not a wait that ran out: it is not tried again."""
+    """It is a failure at once, and not a wait that ran out: it runs only once."""
     with pytest.raises(AssertionError, match="it will not be: ended") as caught:
         wait_until(lambda: False, 60, told=lambda: "ended", is_over=lambda: True)
 
