@@ -157,7 +157,7 @@ class JavaPeer:
             run_dir: For its configuration and logs; made if absent.
             listen: Where another has been; empty: a port that is free.
         """
-        port = listen.rpartition(":")[2] or str(_free_ports(0)[0])
+        port = listen.rpartition(":")[2] or str(free_ports(0)[0])
         settings = {"bindAddress": "127.0.0.1", "listenPort": port}
         command = self._command("org.apache.rocketmq.namesrv.NamesrvStartup", run_dir, settings)
         process, log = _start(command, run_dir, self._environment(run_dir))
@@ -186,7 +186,7 @@ class JavaPeer:
             run_dir = store.parent / f"{store.name}-java"
             if namesrv is None:
                 namesrv = stack.enter_context(self.namesrv(run_dir / "namesrv")).listen
-            port, _, ha_port = _free_ports(0, -2, 1)
+            port, _, ha_port = free_ports(0, -2, 1)
             lines = {
                 "brokerClusterName": "DefaultCluster",
                 "brokerName": "broker-a",
@@ -269,7 +269,7 @@ def wait_registered(namesrv: str, listen: str) -> None:
     raise AssertionError(f"{namesrv} does not know the broker {listen}")
 
 
-def _free_ports(*distances: int) -> list[int]:
+def free_ports(*distances: int) -> list[int]:
     """Ports that nothing listens on at this moment, at these distances from the first."""
     while True:
         with contextlib.ExitStack() as stack:
