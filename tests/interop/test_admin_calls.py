@@ -5,6 +5,7 @@ Tools and dashboards are made of these calls.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -12,8 +13,10 @@ from collections.abc import Callable, Generator, Mapping
 import attrs
 import pytest
 
-from interop.serving import Broker, serving
+from interop.java_peer import free_ports
+from interop.serving import Broker, starting
 from interop.talking import Talking, talking
+from interop.test_vip_channel import with_vip_channel
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -262,6 +265,24 @@ CALLS: Mapping[str, Works | Refused] = {
 }
 """In the order in which they are called: some need what others have made."""
 
+EXPORTER = """
+examineBrokerClusterInfo fetchAllTopicList examineTopicStats getAllProducerInfo
+queryTopicConsumeByWho examineConsumerConnectionInfo examineConsumeStats examineTopicRouteInfo
+viewBrokerStatsData fetchBrokerRuntimeStats getConsumerRunningInfo getNameServerAddressList
+getAllSubscriptionGroup getAllTopicConfig
+"""
+"""What rocketmq-exporter calls; it makes the requests 21 and 201 itself."""
+DASHBOARD = """
+examineBrokerClusterInfo examineConsumerConnectionInfo viewMessage queryTopicConsumeByWho
+examineTopicRouteInfo examineConsumeStats deleteTopicInBroker viewBrokerStatsData queryMessage
+getConsumerRunningInfo fetchBrokerRuntimeStats fetchAllTopicList deleteTopicInNameServer
+consumeMessageDirectly resetOffsetByTimestampOld resetOffsetByTimestamp messageTrackDetail
+getBrokerConfig getAllTopicConfig getAllSubscriptionGroup examineTopicStats examineTopicConfig
+examineSubscriptionGroupConfig examineProducerConnectionInfo deleteSubscriptionGroup
+createAndUpdateTopicConfig createAndUpdateSubscriptionGroupConfig
+"""
+"""What rocketmq-dashboard calls, without accounts and ACLs; it makes 201 and 351 itself."""
+
 
 @attrs.frozen
 class Stage:
@@ -286,14 +307,20 @@ class Stage:
 def stage(
     tmp_path_factory: pytest.TempPathFactory, java_client: Callable[..., list[str]]
 ) -> Generator[Stage]:
-    """A topic with messages and a member of a group; transactions are abandoned at once."""
+    """A topic with messages and a member of a group; transactions are abandoned at once.
+
+    The calls come by the VIP channel, as those of the dashboard do by default.
+    """
     folder = tmp_path_factory.mktemp("admin-calls")
     at_once = ("transaction_time_out_ms=0", "transaction_check_max=0")
-    flags = [f"--set={one}" for one in (*at_once, "transaction_check_interval_ms=200")]
-    with (
-        serving(folder / "store", *flags) as broker,
-        talking(java_client("AdminCalls", broker.namesrv)) as admin,
-    ):
+    settings = (*at_once, "transaction_check_interval_ms=200", "vip_listen_enable=true")
+    flags = [f"--set={one}" for one in settings]
+    port, _ = free_ports(0, -2)
+    with contextlib.ExitStack() as stack:
+        start = stack.enter_context(starting())
+        broker = start(folder / "store", *flags, listen=f"127.0.0.1:{port}")
+        calls = with_vip_channel(java_client("AdminCalls", broker.namesrv))
+        admin = stack.enter_context(talking(calls))
         admin.ask(f"createAndUpdateTopicConfig(String,TopicConfig) {broker.listen} {TOPIC}")
         with talking(java_client("Member", broker.namesrv, TOPIC, GROUP)) as member:
             (client,) = member.hear("READY ")
@@ -356,3 +383,11 @@ def test_every_call(stage: Stage) -> None:
             wrong.append(f"{method} {expected.args}: expected {good}, found {outcome[:400]}")
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("tool", [EXPORTER, DASHBOARD], ids=["exporter", "dashboard"])
+def test_what_the_tools_call_works(tool: str) -> None:
+    """None of their calls is one that is refused."""
+    works = {name.partition("(")[0] for name, call in CALLS.items() if isinstance(call, Works)}
+
+    assert set(tool.split()) - works == set()
