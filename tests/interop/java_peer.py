@@ -67,14 +67,21 @@ def missing_tool(*tools: str) -> str | None:
 
 def fetch_jars(release: Release = RELEASE) -> Path:
     """Folder with the jars of a release; fetched at the first call on this machine."""
-    home = Path(tempfile.gettempdir()) / f"timermq-rocketmq-{release.broker}-{os.getuid()}"
+    versions = (
+        f"-Drocketmq.version={release.tools}",
+        f"-Drocketmq.broker.version={release.broker}",
+    )
+    return fetch_pom(f"rocketmq-{release.broker}", SOURCES / "pom.xml", *versions)
+
+
+def fetch_pom(name: str, pom: Path, *flags: str) -> Path:
+    """Folder with the jars that a pom asks for; fetched at the first call on this machine."""
+    home = Path(tempfile.gettempdir()) / f"timermq-{name}-{os.getuid()}"
     home.mkdir(exist_ok=True)
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "fetched").exists():
-            fetch = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml")]
-            fetch += ["dependency:copy-dependencies", f"-Drocketmq.version={release.tools}"]
-            fetch += [f"-Drocketmq.broker.version={release.broker}"]
+            fetch = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *flags]
             fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
             subprocess.run(fetch, check=True, timeout=280)
             (home / "fetched").touch()
