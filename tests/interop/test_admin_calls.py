@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 60.0
 
 @attrs.frozen
 class Works:
-    """The call returns."""
+    """The call returns, and says so much."""
 
     args: str
     """Its arguments; names in capitals stand for what the stage has."""

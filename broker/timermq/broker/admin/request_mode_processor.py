@@ -27,7 +27,7 @@ PULL = "PULL"
 
 @attrs.frozen(eq=False, kw_only=True)
 class RequestModeProcessor:
-    """Lets groups pull."""
+    """Lets groups pull, and nothing else."""
 
     topics: TopicConfigTable
     groups: SubscriptionGroupTable

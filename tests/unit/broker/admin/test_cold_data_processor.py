@@ -51,7 +51,7 @@ async def test_what_no_threshold_can_be(body: bytes, code: int, rule: str) -> No
 
 
 async def test_a_group_to_be_removed_is_text() -> None:
-    """Other bytes are refused."""
+    """Bytes that are no text are refused."""
     assert (Rig().call(2002, body=b"\xff").remark or "").startswith("BODY: group: expected UTF-8")
 
 
