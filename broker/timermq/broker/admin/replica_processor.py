@@ -43,7 +43,7 @@ class ReplicaProcessor:
 
     def status(self, _session: Session, command: Command) -> Command:
         """A master, how far its log is, and no replica behind it (907)."""
-        body = {
+        body: dict[str, object] = {
             "haClientRuntimeInfo": _NO_CLIENT,
             "haConnectionInfo": [],
             "inSyncSlaveNums": 0,
