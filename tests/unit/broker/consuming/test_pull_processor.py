@@ -111,8 +111,11 @@ async def test_registrations_are_needed_without_an_expression() -> None:
     assert newer.code == 25
 
 
-async def test_sql_of_the_request_and_of_the_heartbeat() -> None:
-    """Properties choose; the heartbeat of the group counts where the pull says nothing."""
+async def test_sql_of_the_request_and_of_the_heartbeat(autojump_clock: MockClock) -> None:
+    """Properties choose; the heartbeat of the group counts where the pull says nothing.
+
+    The clock stands: a pull that filters for long ends before it has looked at all.
+    """
     rig = Rig()
     for number in range(4):
         rig.send("T", b"%d" % number, f"{PROPERTIES}n\x01{number}\x02")
