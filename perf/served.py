@@ -109,6 +109,7 @@ def serving(*flags: str) -> Generator[Server]:
         command = [
             sys.executable, "-m", "timermq.cli", "serve", "--store", str(folder / "store"),
             "--listen", f"127.0.0.1:{port}", "--set=namesrv_listen_enable=false",
+            "--set=vip_listen_enable=false",
             "--set=mapped_file_size_commit_log=16777216", "--set=max_hash_slot_num=1000",
             "--set=max_index_num=4000", *flags,
         ]  # fmt: skip

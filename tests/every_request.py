@@ -277,6 +277,21 @@ MAKERS: Mapping[int, Maker] = {
     ),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: lambda one: ({"group": one.group}, b""),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _nothing,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: lambda one: (
+        {"group": one.group, "topic": one.topic, "readable": "true"},
+        b"",
+    ),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: lambda one: (
+        {},
+        json.dumps({"topic": one.topic, "consumerGroup": one.group, "mode": "PULL"}).encode(),
+    ),
+    RequestCode.GET_BROKER_HA_STATUS: _nothing,
+    RequestCode.RESET_MASTER_FLUSH_OFFSET: lambda _: ({"masterFlushOffset": "0"}, b""),
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: lambda one: ({}, f"{one.group}=1024".encode()),
+    RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: lambda one: ({}, one.group.encode()),
+    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: _nothing,
+    RequestCode.SET_COMMITLOG_READ_MODE: lambda _: ({"READ_AHEAD_MODE": "0"}, b""),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: lambda one: ({"msgId": one.message_id}, b""),
     RequestCode.UPDATE_BROKER_CONFIG: lambda _: ({}, b"recallMessageEnable=false"),
     RequestCode.GET_BROKER_CONFIG: _nothing,
     RequestCode.GET_BROKER_RUNTIME_INFO: _nothing,
@@ -363,6 +378,6 @@ MAKERS: Mapping[int, Maker] = {
     RequestCode.DELETE_KV_CONFIG: lambda _: ({"namespace": "N", "key": "k"}, b""),
     RequestCode.GET_KVLIST_BY_NAMESPACE: lambda _: ({"namespace": "N"}, b""),
     RequestCode.GET_NAMESRV_CONFIG: _nothing,
-    RequestCode.UPDATE_NAMESRV_CONFIG: lambda _: ({}, b"a=b"),
+    RequestCode.UPDATE_NAMESRV_CONFIG: lambda _: ({}, b"recallMessageEnable=false"),
 }
 """Request code to what makes its parameters and body."""

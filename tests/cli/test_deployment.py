@@ -21,6 +21,7 @@ import pytest
 
 from cli.program import SMALL_FILES
 from interop.serving import Broker, StartBroker, serving
+from timermq.broker.options import VIP_DISTANCE
 from timermq.cli.configuration import configure, environment_layer
 from timermq.cli.main import build_parser
 
@@ -117,6 +118,7 @@ def test_container_names_settings_that_there_are(monkeypatch: pytest.MonkeyPatch
     assert configuration.broker.metrics_listen_enable
     ports = {
         configuration.broker.listen_port,
+        configuration.broker.listen_port - VIP_DISTANCE,
         configuration.broker.namesrv_listen_port,
         configuration.broker.metrics_listen_port,
     }

@@ -110,6 +110,7 @@ def telling(store: Path, *program: str) -> Generator[Told]:
     namesrv = f"127.0.0.1:{free_port()}"
     command = [*program, "serve", "--store", str(store), "--listen", f"127.0.0.1:{free_port()}"]
     command += ["--namesrv-listen", namesrv, "--set=log_format=JSON", *SMALL_FILES]
+    command += ["--set=vip_listen_enable=false"]
     with subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE) as process:
         try:
             assert process.stderr is not None

@@ -30,19 +30,15 @@ class Release:
 
     broker: str
     """Version of broker, store, common and remoting; it names the release."""
-    tools: str = attrs.field()
+    tools: str
     """Version of client, tools, name server and the rest."""
 
-    @tools.default
-    def _(self) -> str:
-        return self.broker
 
-
-RELEASE_5_5 = Release("5.5.1", tools="5.5.0")
+RELEASE_5_5 = Release("5.5.1", "5.5.0")
 """The newest; its client and tools came no further than 5.5.0."""
-RELEASE_5_3 = Release("5.3.3")
+RELEASE_5_3 = Release("5.3.3", "5.3.3")
 """The last before the delete key of a timer changed, in 5.4.0."""
-RELEASE_4 = Release("4.9.7")
+RELEASE_4 = Release("4.9.7", "4.9.7")
 """The last of 4.9 whose broker is on Maven Central."""
 RELEASE = next(
     one
@@ -69,14 +65,21 @@ def missing_tool(*tools: str) -> str | None:
 
 def fetch_jars(release: Release = RELEASE) -> Path:
     """Folder with the jars of a release; fetched at the first call on this machine."""
-    home = Path(tempfile.gettempdir()) / f"timermq-rocketmq-{release.broker}-{os.getuid()}"
+    versions = (
+        f"-Drocketmq.version={release.tools}",
+        f"-Drocketmq.broker.version={release.broker}",
+    )
+    return fetch_pom(f"rocketmq-{release.broker}", SOURCES / "pom.xml", *versions)
+
+
+def fetch_pom(name: str, pom: Path, *flags: str) -> Path:
+    """Folder with the jars that a pom asks for; fetched at the first call on this machine."""
+    home = Path(tempfile.gettempdir()) / f"timermq-{name}-{os.getuid()}"
     home.mkdir(exist_ok=True)
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "fetched").exists():
-            fetch = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml")]
-            fetch += ["dependency:copy-dependencies", f"-Drocketmq.version={release.tools}"]
-            fetch += [f"-Drocketmq.broker.version={release.broker}"]
+            fetch = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *flags]
             fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
             subprocess.run(fetch, check=True, timeout=280)
             (home / "fetched").touch()
@@ -159,7 +162,7 @@ class JavaPeer:
             run_dir: For its configuration and logs; made if absent.
             listen: Where another has been; empty: a port that is free.
         """
-        port = listen.rpartition(":")[2] or str(_free_ports(0)[0])
+        port = listen.rpartition(":")[2] or str(free_ports(0)[0])
         settings = {"bindAddress": "127.0.0.1", "listenPort": port}
         command = self._command("org.apache.rocketmq.namesrv.NamesrvStartup", run_dir, settings)
         process, log = _start(command, run_dir, self._environment(run_dir))
@@ -188,7 +191,7 @@ class JavaPeer:
             run_dir = store.parent / f"{store.name}-java"
             if namesrv is None:
                 namesrv = stack.enter_context(self.namesrv(run_dir / "namesrv")).listen
-            port, _, ha_port = _free_ports(0, -2, 1)
+            port, _, ha_port = free_ports(0, -2, 1)
             lines = {
                 "brokerClusterName": "DefaultCluster",
                 "brokerName": "broker-a",
@@ -275,7 +278,7 @@ def wait_registered(namesrv: str, listen: str) -> None:
     )
 
 
-def _free_ports(*distances: int) -> list[int]:
+def free_ports(*distances: int) -> list[int]:
     """Ports that nothing listens on at this moment, at these distances from the first."""
     while True:
         with contextlib.ExitStack() as stack:

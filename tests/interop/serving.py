@@ -59,7 +59,9 @@ def start(
     namesrv = namesrv or f"127.0.0.1:{free_port()}"
     log = log or store.parent / f"{store.name}.log"
     command = [sys.executable, "-m", "timermq.cli", "serve", "--store", str(store)]
-    command += ["--listen", listen, "--namesrv-listen", namesrv, *flags]
+    command += ["--listen", listen, "--namesrv-listen", namesrv]
+    # The port of the VIP channel may be a neighbour's: the test that wants it takes care.
+    command += ["--set", "vip_listen_enable=false", *flags]
     with log.open("ab") as output:
         start_at = output.tell()
         process = subprocess.Popen(command, stdout=output, stderr=output, env=_environment())

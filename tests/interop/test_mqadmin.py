@@ -232,12 +232,14 @@ def test_cleaning(stage: Stage, command: str) -> None:
     [
         (
             "setConsumeMode -b BROKER -t AdminTopic -g AdminGroup -m POP",
-            "SET_MESSAGE_REQUEST_MODE (401) is not supported: no POP",
+            "REQUEST_MODE: expected PULL, found 'POP': no POP",
         ),
-        ("haStatus -b BROKER", "GET_BROKER_HA_STATUS (907) is not supported: no replicas"),
-        ("listUser -b BROKER", "AUTH_LIST_USER (3005) is not supported: accounts stand in"),
+        (
+            "listUser -b BROKER",
+            "REQUEST_CODE: AUTH_LIST_USER (3005) is not supported: accounts stand in",
+        ),
     ],
 )
 def test_what_is_refused(stage: Stage, command: str, reason: str) -> None:
     """The tool shows the reason for which a request is refused."""
-    assert f"REQUEST_CODE: {reason}" in stage.ask(command)
+    assert reason in stage.ask(command)

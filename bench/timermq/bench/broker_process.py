@@ -40,7 +40,7 @@ class BrokerProcess:
         self._command = [sys.executable, "-m", "timermq.cli", "serve", "--store", str(self.store)]
         self._command += ["--listen", f"127.0.0.1:{self.address[1]}"]
         self._command += ["--namesrv-listen", f"127.0.0.1:{free_port()}"]
-        self._command += ["--set", f"flush_disk_type={flush}"]
+        self._command += ["--set", f"flush_disk_type={flush}", "--set", "vip_listen_enable=false"]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

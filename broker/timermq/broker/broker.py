@@ -227,6 +227,7 @@ class Broker:
                     broker=self.options.broker_name,
                     address=self.endpoint.address,
                     listen=self.endpoint.listen,
+                    vip_listen=self.endpoint.vip_listen,
                     namesrv_listen=self.endpoint.namesrv_listen,
                     metrics_listen=self.endpoint.metrics_listen,
                     store=self.store.root,

@@ -21,8 +21,6 @@ class Row:
     """Its effect, or the difference from RocketMQ."""
     shown_by: str
     """A module of tests that names the code, without ``tests/`` and ``.py``."""
-    how: str = "yes"
-    """``yes``, or the response code with which it is refused, always."""
 
 
 SERVED: Mapping[RequestCode, Row] = {
@@ -139,10 +137,36 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.GET_TOPIC_CONFIG: Row("", "interop/test_mqadmin"),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/admin/test_group_processor"),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Row(
+        "answered when it is on the disk; holds for pulls that bring their filter, too",
+        "interop/test_admin_calls",
+    ),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: Row(
+        "PULL, which changes nothing; POP is refused with 3", "interop/test_admin_calls"
+    ),
+    RequestCode.GET_BROKER_HA_STATUS: Row(
+        "of a master without replicas", "interop/test_admin_calls"
+    ),
+    RequestCode.RESET_MASTER_FLUSH_OFFSET: Row(
+        "changes nothing, as on any master", "interop/test_admin_calls"
+    ),
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: Row(
+        "kept until the stop; nothing is throttled, as in RocketMQ by default",
+        "interop/test_admin_calls",
+    ),
+    RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: Row("", "interop/test_admin_calls"),
+    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: Row("", "interop/test_admin_calls"),
+    RequestCode.SET_COMMITLOG_READ_MODE: Row(
+        "0, which changes nothing; the kernel always reads ahead", "interop/test_admin_calls"
+    ),
     RequestCode.LITE_PULL_MESSAGE: Row("", "interop/test_java_consumers"),
     RequestCode.END_TRANSACTION: Row(
         "once, whichever half message of it is named; another ending is refused; see below",
         "interop/test_transactions",
+    ),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: Row(
+        "of messages in `TRANS_CHECK_MAX_TIME_TOPIC` alone, each time a new transaction",
+        "interop/test_admin_calls",
     ),
     RequestCode.RECALL_MESSAGE: Row(
         "on by default; says `too_late` and `not_found`", "interop/test_real_clients"
@@ -214,9 +238,7 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.GET_KVLIST_BY_NAMESPACE: Row("", "unit/broker/namesrv/test_name_server_processor"),
     RequestCode.UPDATE_NAMESRV_CONFIG: Row(
-        "refused: no settings of its own",
-        "unit/broker/namesrv/test_name_server_processor",
-        how="29",
+        "the broker's settings, as 25 changes them", "interop/test_admin_calls"
     ),
     RequestCode.GET_NAMESRV_CONFIG: Row(
         "the broker's settings", "unit/broker/namesrv/test_name_server_processor"
@@ -316,25 +338,16 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     311: ("GET_UNIT_TOPIC_LIST", "no units"),
     312: ("GET_HAS_UNIT_SUB_TOPIC_LIST", "no units"),
     313: ("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", "no units"),
-    323: ("RESUME_CHECK_HALF_MESSAGE", "abandoned ones are in `TRANS_CHECK_MAX_TIME_TOPIC`"),
-    353: ("UPDATE_AND_GET_GROUP_FORBIDDEN", "use `consumeEnable` of the group"),
     354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", "no RocksDB"),
     355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", "no RocksDB"),
     400: ("QUERY_ASSIGNMENT", "no POP: clients assign queues themselves"),
-    401: ("SET_MESSAGE_REQUEST_MODE", "no POP"),
     402: ("GET_ALL_MESSAGE_REQUEST_MODE", "no POP"),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", "no static topics"),
     902: ("ADD_BROKER", "no broker containers"),
     903: ("REMOVE_BROKER", "no broker containers"),
     905: ("NOTIFY_MIN_BROKER_ID_CHANGE", "no replicas"),
     906: ("EXCHANGE_BROKER_HA_INFO", "no replicas"),
-    907: ("GET_BROKER_HA_STATUS", "no replicas"),
-    908: ("RESET_MASTER_FLUSH_OFFSET", "no replicas"),
     **{code: (name, "no replicas") for code, name in enumerate(_CONTROLLER_CODES, 1_001)},
-    2001: ("UPDATE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
-    2002: ("REMOVE_COLD_DATA_FLOW_CTR_CONFIG", "cold reads are not throttled"),
-    2003: ("GET_COLD_DATA_FLOW_CTR_INFO", "cold reads are not throttled"),
-    2004: ("SET_COMMITLOG_READ_MODE", "the kernel reads ahead"),
     **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_2_CODES, 3_001)},
     200_050: ("POP_MESSAGE", "no POP"),
     200_051: ("ACK_MESSAGE", "no POP"),
@@ -350,7 +363,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
 
 def compatibility_rows() -> Iterator[tuple[int, str, str, str, str]]:
     """Code, name, how, what, shown by; in the order of codes."""
-    rows = [(int(code), code.name, row.how, row.what, row.shown_by) for code, row in SERVED.items()]
+    rows = [(int(code), code.name, "yes", row.what, row.shown_by) for code, row in SERVED.items()]
     rows += [(int(code), code.name, "asks", row.what, row.shown_by) for code, row in ASKED.items()]
     rows += [(code, name, "3", why, "") for code, (name, why) in REFUSED.items()]
     yield from sorted(rows)

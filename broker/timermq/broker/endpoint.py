@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 
 import attrs
+import structlog
 import trio
 
 from timermq.timerstore.message import pack_host
 
-from .options import BrokerOptions
+from .options import VIP_DISTANCE, BrokerOptions
 from .server import Listener, bind
 from .sockets import KernelSockets, Sockets
+
+log = structlog.get_logger("timermq.broker.endpoint")
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +28,8 @@ class Endpoint:
     metrics_listener: trio.SocketListener | None = None
     namesrv_listen: str | None
     """None without a port of its own for the name server's role; the broker port has both."""
+    vip_listen: str | None = None
+    """None without RocketMQ's VIP channel."""
     store_host: bytes
     """``address`` as records and message ids hold it."""
     sockets: Sockets = attrs.field(factory=KernelSockets)
@@ -38,27 +43,30 @@ class Endpoint:
             OSError: An address cannot be listened on, or the advertised name has no IPv4 address.
         """
         main = await bind(options.listen_host, options.listen_port)
-        listeners = [main]
+        namesrv: trio.SocketListener | None = None
         metrics: trio.SocketListener | None = None
+        vip: trio.SocketListener | None = None
         try:
             if options.serves_namesrv:
-                listeners.append(
-                    await bind(options.namesrv_listen_host, options.namesrv_listen_port)
-                )
+                namesrv = await bind(options.namesrv_listen_host, options.namesrv_listen_port)
             if options.metrics_listen_enable:
                 metrics = await bind(options.metrics_listen_host, options.metrics_listen_port)
+            own_port = main.socket.getsockname()[1]
+            # The last: it takes no port that a setting names.
+            vip = await _bind_vip(options, own_port)
             host = options.advertised_host or options.listen_host
-            port = options.advertised_port or main.socket.getsockname()[1]
+            port = options.advertised_port or own_port
             return cls(
-                listeners=tuple(listeners),
+                listeners=tuple(one for one in (main, namesrv, vip) if one is not None),
                 address=f"{host}:{port}",
                 listen=_name(main),
-                namesrv_listen=_name(listeners[1]) if len(listeners) > 1 else None,
+                namesrv_listen=None if namesrv is None else _name(namesrv),
+                vip_listen=None if vip is None else _name(vip),
                 metrics_listener=metrics,
                 store_host=pack_host(await _ipv4_address(host), port),
             )
         except BaseException:
-            for listener in (*listeners, *filter(None, (metrics,))):
+            for listener in filter(None, (main, namesrv, metrics, vip)):
                 listener.socket.close()
             raise
 
@@ -73,6 +81,40 @@ class Endpoint:
         for listener in (*self.listeners, self.metrics_listener):
             if isinstance(listener, trio.SocketListener):
                 listener.socket.close()
+
+
+async def _bind_vip(options: BrokerOptions, own_port: int) -> trio.SocketListener | None:
+    """Listen on the port of RocketMQ's VIP channel.
+
+    Args:
+        options: Whether to.
+        own_port: That of the broker; the other one lies below it.
+
+    Returns:
+        None if it is not to be had, and not insisted on: most clients do not use it.
+
+    Raises:
+        OSError: It is insisted on.
+
+    Source: Java ``BrokerController.initializeRemotingServer``.
+    """
+    wanted = options.vip_listen_enable
+    if wanted is False or (wanted is None and options.listen_port == 0):
+        return None
+    port = own_port - VIP_DISTANCE
+    try:
+        if port < 1:
+            raise OSError(f"no port {VIP_DISTANCE} below {own_port}")
+        return await bind(options.listen_host, port)
+    except OSError as error:
+        if wanted:
+            raise
+        log.warning(
+            "no VIP channel: clients with vipChannelEnabled cannot send",
+            error=str(error),
+            remedy="free the port, or set vip_listen_enable=false",
+        )
+        return None
 
 
 def _name(listener: trio.SocketListener) -> str:

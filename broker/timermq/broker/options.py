@@ -19,6 +19,9 @@ from timermq.timerstore.live_setting import LIVE
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
 
+VIP_DISTANCE = 2
+"""Ports from the VIP channel's up to the broker's. Source: Java ``MixAll.brokerVIPChannel``."""
+
 STOP_TIMEOUT_MS = 10_000
 """Default bound of a graceful stop."""
 
@@ -103,6 +106,9 @@ class BrokerOptions:
     listen_host: str = "127.0.0.1"
     listen_port: int = attrs.field(default=10_911, validator=_port)
     """0: a free one."""
+    vip_listen_enable: bool | None = None
+    """Listen on the port two below ``listen_port`` as well: RocketMQ's VIP channel, to which some
+    clients send. None: if that port can be had, and ``listen_port`` is not 0."""
     namesrv_addr: str | None = attrs.field(default=None, validator=_check_addresses)
     """Name servers to register with: ``HOST:PORT``, divided by ``;``."""
     namesrv_brokers_max: int = attrs.field(default=1_024, validator=_positive)
@@ -261,6 +267,11 @@ class BrokerOptions:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
+        if self.vip_listen_enable and 0 < self.listen_port <= VIP_DISTANCE:
+            raise ValueError(
+                f"listen_port: expected 0 or a port above {VIP_DISTANCE} with vip_listen_enable, "
+                f"found {self.listen_port}"
+            )
         if self.acl_enable and not self.acl_file:
             raise ValueError(
                 "acl_file: expected the path of plain_acl.yml with acl_enable, found none"
@@ -294,7 +305,10 @@ class BrokerOptions:
             )
 
     def open_addresses(self) -> list[str]:
-        """Addresses beyond loopback that are served without access control."""
+        """Addresses beyond loopback that are served without access control.
+
+        The broker's stands for that of its VIP channel, too.
+        """
         if self.acl_enable:
             return []
         addresses = [(self.listen_host, self.listen_port)]

@@ -41,6 +41,7 @@ from .sending.send_reader import SendReader
 from .sending.send_request import AnswerFacts
 from .tables import Tables
 from .transactions.end_transaction_processor import EndTransactionProcessor
+from .transactions.resume_processor import ResumeProcessor
 from .transactions.transactions import Transactions
 from .watching.clock_processor import ClockProcessor
 from .watching.watch_processor import WatchProcessor
@@ -59,6 +60,7 @@ class Processors:
     send_back: SendBackProcessor
     query: QueryProcessor
     end_transaction: EndTransactionProcessor
+    resume: ResumeProcessor
     recall: RecallProcessor
     cancel: CancelProcessor
     route: RouteProcessor
@@ -127,6 +129,7 @@ class Processors:
             send_back=make(SendBackProcessor),
             query=make(QueryProcessor),
             end_transaction=make(EndTransactionProcessor, transactions=transactions),
+            resume=make(ResumeProcessor, transactions=transactions),
             recall=make(RecallProcessor),
             cancel=make(CancelProcessor),
             route=make(RouteProcessor),
@@ -170,6 +173,7 @@ class Processors:
             RequestCode.QUERY_CONSUME_QUEUE: self.query.consume_queue,
             RequestCode.VIEW_MESSAGE_BY_ID: self.query.view_message_by_id,
             RequestCode.END_TRANSACTION: self.end_transaction.handle,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume.handle,
             RequestCode.RECALL_MESSAGE: when_indexed(store, self.recall.handle),
             RequestCode.CANCEL_MESSAGE: when_indexed(store, self.cancel.handle),
             RequestCode.LIST_PENDING: self.pending.handle,

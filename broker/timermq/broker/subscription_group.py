@@ -22,6 +22,9 @@ from .options import BrokerOptions
 from .refusal import RefusedError
 from .topic_validator import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, group_fault
 
+FORBIDDEN_READ = 1 << 2
+"""Java ``PermName.INDEX_PERM_READ``, as a bit of the file's numbers."""
+
 RETRY_TIMES_MAX = 16
 """Tries of one message after the first, unless the group says otherwise."""
 
@@ -104,7 +107,9 @@ class SubscriptionGroupTable:
         self._on_change: list[Callable[[], None]] = []
         self._options = options
         self._now_ms = now_ms
-        self._rest: dict[str, object] = {"forbiddenTable": {}}
+        self._rest: dict[str, object] = {}
+        self._forbidden: dict[str, dict[str, int]] = {}
+        """Group to topic to what it may not do there, in RocketMQ's bits."""
         self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -117,6 +122,10 @@ class SubscriptionGroupTable:
         self.data_version = read_version(fields)
         groups = fields.fields("subscriptionGroupTable").objects()
         self._groups |= {name: SubscriptionGroupConfig.from_json(name, one) for name, one in groups}
+        self._forbidden = {
+            group: {topic: topics.integer(topic, 0) for topic in list(topics.rest)}
+            for group, topics in fields.fields("forbiddenTable").objects()
+        }
         self._rest = fields.rest
 
     def to_json(self) -> dict[str, object]:
@@ -124,6 +133,7 @@ class SubscriptionGroupTable:
         return in_order(
             self._rest,
             dataVersion=version_json(self.data_version),
+            forbiddenTable=self._forbidden,
             subscriptionGroupTable=Entries(self._groups),
         )
 
@@ -154,6 +164,7 @@ class SubscriptionGroupTable:
         """Forget a group; False when there is none."""
         if self._groups.pop(group, None) is None:
             return False
+        self._forbidden.pop(group, None)
         self._count_change()
         return True
 
@@ -172,6 +183,31 @@ class SubscriptionGroupTable:
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Make or change a group; the caller has checked the name."""
         self._groups[config.group_name] = config
+        self._count_change()
+
+    def forbidden(self) -> Mapping[str, Mapping[str, int]]:
+        """Group to topic to what it may not do there, in RocketMQ's bits."""
+        return self._forbidden
+
+    def is_readable(self, group: str, topic: str) -> bool:
+        """Whether a group may read a topic, as far as this table tells."""
+        topics = self._forbidden.get(group)
+        return topics is None or not topics.get(topic, 0) & FORBIDDEN_READ
+
+    def set_readable(self, group: str, topic: str, *, readable: bool) -> None:
+        """Let a group read a topic, or forbid it.
+
+        Source: Java ``SubscriptionGroupManager.updateForbidden``, which lets the group read all
+        other topics as well when it lets it read one.
+        """
+        if readable is self.is_readable(group, topic):
+            return
+        topics = self._forbidden.setdefault(group, {})
+        topics[topic] = topics.get(topic, 0) ^ FORBIDDEN_READ
+        if not topics[topic]:
+            del topics[topic]
+        if not topics:
+            del self._forbidden[group]
         self._count_change()
 
     def check_room(self, group: str) -> None:

@@ -39,6 +39,16 @@ class GroupTopicHeader(RequestHeader):
 
 
 @request_header
+class GroupForbiddenHeader(RequestHeader):
+    """Whether a group may read a topic (353). Java: ``UpdateGroupForbiddenRequestHeader``."""
+
+    group: str = text("group")
+    topic: str = text("topic")
+    readable: bool | None = boolean("readable", default=None)
+    """None: it stays as it is."""
+
+
+@request_header
 class ConsumeStatsHeader(RequestHeader):
     """How far a group is (208). Java: ``GetConsumeStatsRequestHeader``."""
 

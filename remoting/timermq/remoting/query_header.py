@@ -50,3 +50,22 @@ class StatsHeader(RequestHeader):
     stats_name: str = text("statsName")
     stats_key: str = text("statsKey")
     """A topic, or a topic and a group with ``@`` between."""
+
+
+@request_header
+class ReadAheadHeader(RequestHeader):
+    """How the commit log is read (2004). Java: ``FIleReadaheadMode``."""
+
+    mode: str = text("READ_AHEAD_MODE")
+    """``0``: the kernel reads ahead; ``1``: it does not."""
+
+
+@request_header
+class HalfMessageHeader(RequestHeader):
+    """A half message that is to be checked again (323).
+
+    Java: ``ResumeCheckHalfMessageRequestHeader``.
+    """
+
+    message_id: str = text("msgId")
+    """Its offset message id."""

@@ -71,10 +71,14 @@ def integer(name: str, *, default: int | attrs.NothingType | None = attrs.NOTHIN
     return Parameter(name, field.integer, str, default, field.SMALL).field()
 
 
-def boolean(name: str, *, default: bool) -> bool:
+@overload
+def boolean(name: str, *, default: bool) -> bool: ...
+@overload
+def boolean(name: str, *, default: None) -> bool | None: ...
+def boolean(name: str, *, default: bool | None) -> Any:
     """A parameter that is true or false; empty counts as missing."""
     one = Parameter(name, field.boolean, lambda value: str(value).lower(), default, _BOOLEANS)
-    return cast("bool", one.field())
+    return one.field()
 
 
 @dataclass_transform(

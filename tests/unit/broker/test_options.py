@@ -28,6 +28,15 @@ def test_a_lock_outlasts_its_holder() -> None:
     assert BrokerOptions(rebalance_lock_max_live_ms=35_000).rebalance_lock_max_live_ms == 35_000
 
 
+@pytest.mark.parametrize("port", [1, 2])
+def test_a_port_without_one_two_below(port: int) -> None:
+    """Who insists on the VIP channel learns that there is no place for it."""
+    with pytest.raises(ValueError, match="listen_port: expected 0 or a port above 2 with vip_"):
+        BrokerOptions(listen_port=port, vip_listen_enable=True)
+
+    assert BrokerOptions(listen_port=port).vip_listen_enable is None
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 def test_a_wildcard_is_never_advertised(host: str) -> None:
     """Listening everywhere needs an address that clients can be told."""

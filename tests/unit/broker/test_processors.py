@@ -53,11 +53,3 @@ def test_rows_are_shown_by_tests_that_name_the_code(shown_by: str) -> None:
         for name, code in codes.items()
         if re.search(rf"(?<!\w)({name}|{code})(?!\w)", text) is None
     ]
-
-
-async def test_what_a_row_says_is_refused_is_refused() -> None:
-    """A code that has a handler for nothing but its refusal is not told as served."""
-    refused = {code: row.how for code, row in SERVED.items() if row.how != "yes"}
-
-    assert refused == {code: str(Rig().call(code, body=b"a=b").code) for code in refused}
-    assert refused == {RequestCode.UPDATE_NAMESRV_CONFIG: "29"}

@@ -14,6 +14,7 @@ from timermq.broker.refusal import RefusedError
 from timermq.broker.subscription_group import SubscriptionGroupTable
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import parse_json
+from timermq.timerstore.fastjson import fastjson
 
 
 def make_table(options: BrokerOptions = BROKER) -> SubscriptionGroupTable:
@@ -105,3 +106,33 @@ def test_a_policy_is_read_and_stays_in_the_file() -> None:
     assert table.find("g").retry_policy == ExponentialRetryPolicy(initial=250, max=1000)
     assert table.find("h").retry_policy is None
     assert groups["g"]["groupRetryPolicy"] == policy
+
+
+def test_a_group_is_forbidden_to_read_a_topic() -> None:
+    """In RocketMQ's bits, so that a broker of each reads what the other has written."""
+    table = make_table()
+    table.find("G")
+    for topic in ("T", "U"):
+        table.set_readable("G", topic, readable=False)
+    counter = table.data_version.counter
+    table.set_readable("G", "T", readable=False)
+
+    assert table.data_version.counter == counter
+    assert as_object(table.to_json())["forbiddenTable"] == {"G": {"T": 4, "U": 4}}
+    read = make_table()
+    read.load(parse_json(fastjson(table.to_json()), table.path))
+    assert [read.is_readable("G", topic) for topic in ("T", "U", "V")] == [False, False, True]
+    read.set_readable("G", "T", readable=True)
+    assert read.forbidden() == {"G": {"U": 4}}
+    read.delete("G")
+    assert read.forbidden() == {}
+
+
+def test_other_bits_of_a_forbidden_group_stay() -> None:
+    """RocketMQ has one of them for a right to read."""
+    table = make_table()
+    table.load({"subscriptionGroupTable": {}, "forbiddenTable": {"G": {"T": 5, "U": 1}}})
+    table.set_readable("G", "T", readable=True)
+
+    assert table.forbidden() == {"G": {"T": 1, "U": 1}}
+    assert table.is_readable("G", "U")

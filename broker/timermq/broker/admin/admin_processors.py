@@ -12,10 +12,13 @@ import attrs
 from ..broker_parts import BrokerParts
 from ..dispatcher import Handler
 from .broker_info_processor import BrokerInfoProcessor
+from .cold_data_processor import ColdDataProcessor
 from .connection_list_processor import ConnectionListProcessor
 from .consume_stats_processor import ConsumeStatsProcessor
 from .group_processor import GroupProcessor
 from .offset_reset_processor import OffsetResetProcessor
+from .replica_processor import ReplicaProcessor
+from .request_mode_processor import RequestModeProcessor
 from .topic_processor import Saved, TopicProcessor
 
 
@@ -29,6 +32,9 @@ class AdminProcessors:
     connections: ConnectionListProcessor
     consume_stats: ConsumeStatsProcessor
     offset_reset: OffsetResetProcessor
+    replica: ReplicaProcessor
+    cold_data: ColdDataProcessor
+    request_mode: RequestModeProcessor
 
     @classmethod
     def build(cls, parts: BrokerParts, saved: Saved) -> AdminProcessors:
@@ -41,6 +47,9 @@ class AdminProcessors:
             connections=make(ConnectionListProcessor),
             consume_stats=make(ConsumeStatsProcessor),
             offset_reset=make(OffsetResetProcessor, saved=saved),
+            replica=make(ReplicaProcessor),
+            cold_data=make(ColdDataProcessor),
+            request_mode=make(RequestModeProcessor),
         )
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -52,4 +61,7 @@ class AdminProcessors:
             **self.connections.handlers(),
             **self.consume_stats.handlers(),
             **self.offset_reset.handlers(),
+            **self.replica.handlers(),
+            **self.cold_data.handlers(),
+            **self.request_mode.handlers(),
         }

@@ -13,7 +13,7 @@ import structlog
 from timermq.remoting.admin_body import decode_config, decode_configs
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.group_header import DeleteGroupHeader, GroupHeader
+from timermq.remoting.group_header import DeleteGroupHeader, GroupForbiddenHeader, GroupHeader
 from timermq.remoting.queue_json import encode_json
 
 from ..config_fields import ConfigFields, ConfigTableError
@@ -54,6 +54,7 @@ class GroupProcessor:
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.get,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.get_all,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbid,
         }
 
     def update(self, session: Session, command: Command) -> None:
@@ -104,13 +105,40 @@ class GroupProcessor:
             body=encode_json(
                 {
                     "dataVersion": version_json(self.groups.data_version),
-                    "forbiddenTable": {},
+                    "forbiddenTable": self.groups.forbidden(),
                     "subscriptionGroupTable": {
                         config.group_name: config.to_json() for config in self.groups.all()
                     },
                 }
             ),
         )
+
+    def forbid(self, session: Session, command: Command) -> None:
+        """Forbid a group to read a topic, or let it again, and say what holds now (353)."""
+        header = GroupForbiddenHeader.of(command)
+        group, topic, readable = header.group, header.topic, header.readable
+        self.groups.existing(group)
+        self.topics.existing(topic)
+
+        async def forbid() -> Command:
+            if readable is not None:
+                self.groups.set_readable(group, topic, readable=readable)
+                log.warning(
+                    "right of a group changed",
+                    group=group,
+                    topic=topic,
+                    readable=readable,
+                    remote=session.remote_address,
+                )
+                await self.saved()
+            holds = self.groups.is_readable(group, topic)
+            return command.answer(
+                ResponseCode.SUCCESS,
+                remark="",
+                body=encode_json({"group": group, "readable": holds, "topic": topic}),
+            )
+
+        answer_later(session, command, forbid)
 
     def _put_later(
         self, session: Session, command: Command, configs: list[SubscriptionGroupConfig]

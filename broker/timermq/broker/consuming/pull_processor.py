@@ -106,6 +106,7 @@ class PullProcessor:
         try:
             self._check_group(pull.group)
             self._check_topic(pull.topic, pull.queue_id)
+            self._check_forbidden(pull.group, pull.topic)
             self._follow_subscription(pull)
         except RefusedError as error:
             return refusal_answer(pull.command, error)
@@ -172,6 +173,7 @@ class PullProcessor:
         group = self._check_group(header.consumer_group)
         topic, queue_id = header.topic, header.queue_id
         self._check_topic(topic, queue_id)
+        self._check_forbidden(group.group_name, topic)
         offset = header.queue_offset
         message_filter, subscription = self._filter(header, group)
         return HeldPull(
@@ -215,6 +217,15 @@ class PullProcessor:
                 "QUEUE_ID",
                 f"topic {topic} has {config.read_queue_nums} queues to read, "
                 f"found queue {queue_id}",
+            )
+
+    def _check_forbidden(self, group: str, topic: str) -> None:
+        # RocketMQ lets the group read by pulls that bring their filter.
+        if not self.groups.is_readable(group, topic):
+            raise RefusedError(
+                ResponseCode.NO_PERMISSION,
+                "GROUP_FORBIDDEN",
+                f"group {group} is forbidden to read topic {topic}",
             )
 
     def _filter(

@@ -159,27 +159,9 @@ def decode_half(data: bytes) -> HalfMessage:
         DamagedHalfError: The record is damaged.
         HalfMessageError: It is of another topic, or lacks what a half message needs.
     """
-    try:
-        record = decode_record(data)
-    except RecordError as error:
-        raise DamagedHalfError(str(error)) from None
-    where = f"half message at {record.phy_offset}"
-    found = check_record(data, 0, len(data), record.phy_offset, check_crc=True)
-    if found.kind is not CheckKind.RECORD:
-        raise DamagedHalfError(f"{where}: {found.reason}")
-    if (record.topic, record.queue_id) != (TRANS_HALF_TOPIC, HALF_QUEUE_ID):
-        raise HalfMessageError(
-            f"{where}: expected queue {HALF_QUEUE_ID} of {TRANS_HALF_TOPIC}, found "
-            f"{record.queue_id} of {ascii(record.topic)[:260]}"
-        )
+    record = _decode(data, TRANS_HALF_TOPIC)
     properties = record.properties
-    topic = _text(properties, REAL_TOPIC_NAME)
-    fault = topic_fault(topic)
-    if fault is not None or topic == TRANS_HALF_TOPIC:
-        raise HalfMessageError(f"{where}: REAL_TOPIC: {fault or topic}")
-    queue_id = _number(properties, REAL_QID_NAME)
-    if queue_id is None:
-        raise HalfMessageError(f"{where}: REAL_QID: expected a number")
+    topic, queue_id = _real_place(record)
     check_times = _number(properties, CHECK_TIMES) or 0
     immunity_sec = _number(properties, IMMUNITY)
     is_renewal = check_times > 0 or find(properties, _FIRST_OFFSET) is not None
@@ -200,6 +182,40 @@ def decode_half(data: bytes) -> HalfMessage:
         is_javas_renewal=is_renewal and record.prepared_transaction_offset != name + 1,
         immunity_ms=None if immunity_sec is None else immunity_sec * 1000,
     )
+
+
+def _decode(data: bytes, topic: str) -> Record:
+    """Read a record of queue 0 of a topic whose bytes are as they were written."""
+    try:
+        record = decode_record(data)
+    except RecordError as error:
+        raise DamagedHalfError(str(error)) from None
+    where = _where(record)
+    found = check_record(data, 0, len(data), record.phy_offset, check_crc=True)
+    if found.kind is not CheckKind.RECORD:
+        raise DamagedHalfError(f"{where}: {found.reason}")
+    if (record.topic, record.queue_id) != (topic, HALF_QUEUE_ID):
+        raise HalfMessageError(
+            f"{where}: expected queue {HALF_QUEUE_ID} of {topic}, found "
+            f"{record.queue_id} of {ascii(record.topic)[:260]}"
+        )
+    return record
+
+
+def _real_place(record: Record) -> tuple[str, int]:
+    """Topic and queue of the message when it is committed."""
+    topic = _text(record.properties, REAL_TOPIC_NAME)
+    fault = topic_fault(topic)
+    if fault is not None or topic == TRANS_HALF_TOPIC:
+        raise HalfMessageError(f"{_where(record)}: REAL_TOPIC: {fault or topic}")
+    queue_id = _number(record.properties, REAL_QID_NAME)
+    if queue_id is None:
+        raise HalfMessageError(f"{_where(record)}: REAL_QID: expected a number")
+    return topic, queue_id
+
+
+def _where(record: Record) -> str:
+    return f"half message at {record.phy_offset}"
 
 
 def committed(half: HalfMessage) -> Message:
@@ -256,6 +272,25 @@ def discarded(half: HalfMessage) -> Message:
         queue_id=0,
         properties=properties,
         origin=0,
+    )
+
+
+def resumed(data: bytes) -> Message:
+    """The half message of a new transaction, of the record that is kept of an abandoned one.
+
+    Raises:
+        DamagedHalfError: The record is damaged.
+        HalfMessageError: It is of another topic, or lacks what a half message needs.
+
+    Source: Java ``AdminBrokerProcessor.resumeCheckHalfMessage``, which takes records of any topic.
+    """
+    record = _decode(data, TRANS_CHECK_MAX_TIME_TOPIC)
+    _real_place(record)
+    properties = record.properties
+    for key in (CHECK_TIMES, _FIRST_OFFSET, _NAME):
+        properties = remove(properties, key)
+    return taken_over(
+        data, topic=TRANS_HALF_TOPIC, queue_id=HALF_QUEUE_ID, properties=properties, origin=0
     )
 
 

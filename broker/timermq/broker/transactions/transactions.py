@@ -30,7 +30,14 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..sending.send_request import RESPONSE_CODES, remark_of
 from ..topic_validator import TRANS_GROUP, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
-from .half_message import HalfMessage, HalfMessageError, committed, discarded, size_refusal
+from .half_message import (
+    HalfMessage,
+    HalfMessageError,
+    committed,
+    discarded,
+    resumed,
+    size_refusal,
+)
 from .op_message import OP_QUEUE_ID, Ending, Mark, how_ended, op_message
 from .open_transactions import TransactionShares
 from .recovery import half_place, read_half, recover
@@ -138,6 +145,25 @@ class Transactions:
                 self._shares.give_back(owner)
         stored = iter(results)
         return [self._half_result(refusal or next(stored)) for refusal in refusals]
+
+    def resume(self, data: bytes, owner: str) -> int:
+        """Begin a new transaction of the message that is kept of an abandoned one.
+
+        Args:
+            data: Its record in ``TRANS_CHECK_MAX_TIME_TOPIC``.
+            owner: Whose share of the open transactions it takes.
+
+        Returns:
+            Position up to which the log has to be durable before that is told.
+
+        Raises:
+            HalfMessageError: The record is no such message.
+            RefusedError: The store does not take the message now.
+        """
+        (result,) = self.put_halves([resumed(data)], [owner])
+        if not result.result.status.is_stored:
+            raise _refused(result)
+        return result.result.end
 
     def _forget(self, name: int) -> None:
         """Drop everything that memory holds of a transaction that has ended."""
@@ -384,7 +410,7 @@ class Transactions:
 
 
 def _refused(result: TimerPutResult) -> RefusedError:
-    """The refusal of an ending that the store does not take; the transaction stays open."""
+    """The refusal of what the store does not take; a transaction stays as it was."""
     remark = remark_of(result)
     rule, _, text = remark.partition(": ")
     return RefusedError(RESPONSE_CODES[result.result.status], rule, text)

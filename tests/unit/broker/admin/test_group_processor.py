@@ -127,3 +127,31 @@ async def test_no_room_for_a_further_group() -> None:
     rig = Rig(options=attrs.evolve(BROKER, subscription_groups_max=1))
 
     assert (rig.call(200, body=json.dumps(GROUP).encode()).remark or "").startswith("GROUPS_MAX: ")
+
+
+async def test_a_group_is_forbidden_a_topic(autojump_clock: trio.testing.MockClock) -> None:
+    """It is on the disk when it is answered; asked for no change, the answer says what holds."""
+    disk = MemoryDisk()
+    async with running_broker(disk=disk) as running:
+        peer = running.connect()
+        await peer.call(10, send_ext("T"), b"hello")
+        names = {"group": "G", "topic": "T"}
+
+        assert (await peer.call(353, names)).code == 26
+        assert (await peer.call(11, pull_ext("T", "G"))).code == 0
+        assert (await peer.call(353, {**names, "topic": "none"})).code == 17
+        for more, readable in (
+            ({}, True),
+            ({"readable": "false"}, False),
+            ({}, False),
+            ({"readable": "true"}, True),
+        ):
+            answer = await peer.call(353, {**names, **more})
+            assert json.loads(answer.body) == {**names, "readable": readable}
+            table = as_object(load_json(disk, "/store/config/subscriptionGroup.json"))
+            assert table["forbiddenTable"] == ({} if readable else {"G": {"T": 4}})
+            whole = json.loads((await peer.call(201)).body)
+            assert whole["forbiddenTable"] == table["forbiddenTable"]
+            pulled = await peer.call(11, pull_ext("T", "G"))
+            assert pulled.code == (0 if readable else 16)
+            assert (await peer.call(11, pull_ext("T", "H"))).code == 0

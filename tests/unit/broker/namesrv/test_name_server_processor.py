@@ -226,8 +226,12 @@ async def test_texts_of_operators(autojump_clock: trio.testing.MockClock) -> Non
 
 
 async def test_settings_of_the_name_server() -> None:
-    """Those of the broker; this request changes nothing."""
+    """Those of the broker: what changes live there changes here, all or nothing."""
     rig = Rig()
 
     assert b"brokerName=broker-a" in rig.call(319).body
-    assert rig.call(318, body=b"a=b").code == 29
+    assert rig.call(318, body=b"recallMessageEnable=false\na=b").code == 29
+    assert rig.broker.options.recall_message_enable
+    assert rig.call(318, body=b"recallMessageEnable=false").code == 0
+    assert not rig.broker.options.recall_message_enable
+    assert b"recallMessageEnable=false" in rig.call(319).body

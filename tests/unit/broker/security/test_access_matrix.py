@@ -75,7 +75,8 @@ GOOD: dict[int, tuple[Name, str]] = {
 }
 """What is done with good requests; the others by A, with what is A's own."""
 GOOD_CODES: dict[int, int] = {
-    RequestCode.UPDATE_NAMESRV_CONFIG: 29,
+    # The message is of a topic that no abandoned transaction is in.
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: 1,
     # The client that they are handed to says nothing.
     RequestCode.GET_CONSUMER_RUNNING_INFO: 207,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: 207,

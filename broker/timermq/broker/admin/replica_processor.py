@@ -1,0 +1,57 @@
+"""Replicas, of which this broker has none: what operators ask about them has a true answer.
+
+Source: Java ``AdminBrokerProcessor.getBrokerHaStatus``, ``resetMasterFlushOffset``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.command import Command
+from timermq.remoting.queue_json import encode_json
+from timermq.timerstore.message_store import MessageStore
+
+from ..dispatcher import Handler
+from ..session import Session
+
+_NO_CLIENT: Mapping[str, object] = {
+    "activated": False,
+    "lastReadTimestamp": 0,
+    "lastWriteTimestamp": 0,
+    "masterFlushOffset": 0,
+    "maxOffset": 0,
+    "transferredByteInSecond": 0,
+}
+"""Java ``HAClientRuntimeInfo`` of a master, which follows no other broker."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class ReplicaProcessor:
+    """Answers for a master without replicas."""
+
+    store: MessageStore
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Request code to the method that answers it."""
+        return {
+            RequestCode.GET_BROKER_HA_STATUS: self.status,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
+        }
+
+    def status(self, _session: Session, command: Command) -> Command:
+        """A master, how far its log is, and no replica behind it (907)."""
+        body: dict[str, object] = {
+            "haClientRuntimeInfo": _NO_CLIENT,
+            "haConnectionInfo": [],
+            "inSyncSlaveNums": 0,
+            "master": True,
+            "masterCommitLogMaxOffset": self.store.commit_log.max_offset,
+        }
+        return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
+
+    def reset_master_flush_offset(self, _session: Session, command: Command) -> Command:
+        """Nothing, as in RocketMQ: a master has no offset of its master (908)."""
+        return command.answer(ResponseCode.SUCCESS)

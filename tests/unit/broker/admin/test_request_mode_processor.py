@@ -1,0 +1,34 @@
+"""Tests of how a group gets its messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from broker_rig import Rig
+
+
+@pytest.mark.parametrize(
+    ("topic", "mode", "code", "rule"),
+    [
+        ("T", "PULL", 0, ""),
+        ("T", "POP", 3, "REQUEST_MODE"),
+        ("T", 7, 3, "REQUEST_MODE"),
+        ("none", "PULL", 17, "TOPIC_NOT_EXIST"),
+        ("%RETRY%G", "PULL", 16, "REQUEST_MODE"),
+    ],
+)
+async def test_groups_pull(topic: str, mode: object, code: int, rule: str) -> None:
+    """To ask for that is answered; for anything else, or of what is not there, refused."""
+    rig = Rig()
+    rig.send("T")
+    fields = {"topic": topic, "consumerGroup": "G", "mode": mode, "popShareQueueNum": 0}
+    answer = rig.call(401, body=json.dumps(fields).encode())
+
+    assert (answer.code, (answer.remark or "").partition(":")[0]) == (code, rule)
+
+
+async def test_a_request_without_names() -> None:
+    """There is no topic without a name."""
+    assert Rig().call(401, body=b'{"mode":"PULL"}').code == 17
