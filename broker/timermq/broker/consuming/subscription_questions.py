@@ -141,6 +141,13 @@ class SubscriptionQuestions:
         waiting = client.waiting.pop(group, [])
         topics = {one.pull.topic for one in waiting}
         self._clients.learn(group, [one for one in told if one.topic in topics])
+        log.info(
+            "client asked for its subscriptions",
+            group=group,
+            remote=session.remote_address,
+            told=len(told),
+            pulls=len(waiting),
+        )
         for one in waiting:
             one.resume(one.pull)
 
@@ -160,5 +167,10 @@ class SubscriptionQuestions:
                 return []
             return [Subscription.of(one) for one in running_info_subscriptions(answer.body)]
         except (RefusedError, RemoteProtocolError) as error:
-            log.info("client tells no subscriptions", remote=session.peer, reason=str(error))
+            log.info(
+                "client tells no subscriptions",
+                group=group,
+                remote=session.remote_address,
+                reason=str(error),
+            )
             return []
