@@ -15,7 +15,7 @@ from typing import Protocol
 
 import attrs
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 
 
 def free_port() -> int:
