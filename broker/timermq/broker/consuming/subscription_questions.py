@@ -5,8 +5,8 @@ its queues change, and tells the broker by a heartbeat, but leaves that out whil
 under way: from then on its pulls are ahead of what is known, and RocketMQ's broker refuses them
 until the next heartbeat, half a minute later. Here the first such pull has the client asked what it
 subscribes to (307), and it and those behind it are held until the client has answered. A refusal
-would cost more: the client asks again no sooner than in a second, or three. An older filter serves
-nobody: what the client does not tell in time is refused as ever.
+would cost more: the client asks again no sooner than in a second, or three. No pull is served by an
+older filter: what the client does not tell in time is refused as ever.
 
 Of its answer no more counts than its pulls may ask for, and are asking for: their own topics.
 """

@@ -70,7 +70,7 @@ class Stage:
         await self.client.send(question.answer(0, body=running_info(*subscriptions)))
 
     async def store(self, body: bytes, tag: str = "TagB", topic: str = "T") -> None:
-        """Have a message stored."""
+        """Send a message, of tag B unless said otherwise."""
         properties = f"{PROPERTIES}TAGS\x01{tag}\x02"
         assert (await self.sender.call(10, send_ext(topic, properties), body)).code == 0
 
@@ -244,15 +244,14 @@ async def test_a_connection_without_room_for_a_task(autojump_clock: MockClock) -
 async def test_from_the_answer_on_it_is_held_as_any_other(autojump_clock: MockClock) -> None:
     """What arrives wakes it; and its own time counts from when it came."""
     async with staged() as stage:
-        at_end = {"queueOffset": "2", "suspendTimeoutMillis": "9000"}
-        await stage.client.send(pull(1, **at_end))
+        await stage.client.send(pull(1, queueOffset="2", suspendTimeoutMillis="9000"))
         await trio.sleep(4)
         await stage.answer(await stage.question(), subscription(NEW))
         await trio.sleep(2)
         await stage.store(b"later")
         woken = await stage.next()
         asked_at = trio.current_time()
-        await stage.client.send(pull(2, NEW + 1, **at_end | {"queueOffset": "3"}))
+        await stage.client.send(pull(2, NEW + 1, queueOffset="3", suspendTimeoutMillis="9000"))
         await stage.answer(await stage.question(), subscription(NEW + 1))
         ended = await stage.next()
 
