@@ -71,10 +71,20 @@ public final class ConsumeClient {
                     options.put(words[at].substring(0, words[at].indexOf('=')),
                         words[at].substring(words[at].indexOf('=') + 1));
                 }
-                if (words[2].equals("lite") || words[2].equals("subscribed")) {
-                    startLite(nameServer, name, words[2], words[3], words[4], words[5]);
-                } else {
-                    startPush(nameServer, name, words[2], words[3], words[4], words[5], options);
+                for (int attempt = 1; ; attempt++) {
+                    try {
+                        if (words[2].equals("lite") || words[2].equals("subscribed")) {
+                            startLite(nameServer, name, words[2], words[3], words[4], words[5]);
+                        } else {
+                            startPush(nameServer, name, words[2], words[3], words[4], words[5], options);
+                        }
+                        break;
+                    } catch (IllegalStateException busy) {
+                        // Its first connection has three seconds, which a busy machine may take.
+                        if (attempt == 10) {
+                            throw busy;
+                        }
+                    }
                 }
                 print("READY " + name);
                 break;
