@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak
+.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak starts
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -68,6 +68,10 @@ overload: $(STAMP)  ## bad peers, floods, a slot of a million, and attacks on ea
 
 crowds: $(STAMP)  ## 10,000 held pulls, and 2,000 clients that come back at once: figures, 1 beyond a bound
 	$(BIN)/python perf/crowds.py
+
+starts: STARTS ?= 200
+starts: $(STAMP) ## real Java consumers that start beside a busy machine: their first timers on time? 1 beyond a bound
+	PYTHONPATH=tests $(BIN)/python -m interop.starts --starts $(STARTS)
 
 soak: SECONDS ?= 900
 soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1 [CLEANING=1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from timermq.pipeline.clock.clock import Clock, WatchedClock
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting import Coding, Command, FrameConnection, LanguageCode
+from timermq.remoting.connection import Received
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import pack_host
@@ -147,6 +148,24 @@ def commands_in(answers: Iterable[Answer]) -> list[Command]:
     return commands
 
 
+class StandingClock(trio.abc.Clock):
+    """trio's clock of a broker that stands still: it shows what a wall clock is set to."""
+
+    def __init__(self, wall: ManualClock) -> None:
+        self._wall = wall
+
+    def start_clock(self) -> None:
+        """Every run goes on where the one before has ended."""
+
+    def current_time(self) -> float:
+        """The time of the wall clock, in seconds."""
+        return self._wall.now_ms() / 1000
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """How long to wait for a deadline, in seconds."""
+        return deadline - self.current_time()
+
+
 class Rig:
     """A broker that stands still: requests go to its dispatcher, and no task runs."""
 
@@ -192,8 +211,20 @@ class Rig:
 
     def handle(self, *commands: Command, peer: RecordingSession | None = None) -> list[Command]:
         """What is answered at once to some requests that come together."""
-        answers = self.broker.dispatcher.handle((peer or self.peer).session, commands)
-        return commands_in(answers)
+        return commands_in(self.answers(commands, peer=peer))
+
+    def answers(
+        self, requests: Sequence[Received], *, peer: RecordingSession | None = None
+    ) -> list[Answer]:
+        """The same, in the form that it has; the broker finds a clock of trio's, as it needs."""
+        session = (peer or self.peer).session
+
+        async def handle() -> list[Answer]:
+            return self.broker.dispatcher.handle(session, requests)
+
+        if trio.lowlevel.in_trio_run():
+            return self.broker.dispatcher.handle(session, requests)
+        return trio.run(handle, clock=StandingClock(self.clock))
 
     def call(
         self,

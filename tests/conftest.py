@@ -4,52 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 # xdist says nothing of its types.
 from xdist.remote import Producer  # type: ignore[import-untyped]  # pyright: ignore
-from xdist.scheduler import (  # type: ignore[import-untyped]
-    LoadFileScheduling,  # pyright: ignore
-)
 
 from golden_stores import GoldenStores
 from interop.serving import StartBroker, starting
+from workers import ModulesTogether, ModuleTimes, place, read_seconds, unit_seconds, worker_count
 
-TESTS = Path(__file__).parent
 
-SLOWEST_FIRST = (
-    "spark",
-    "interop",
-    "cli",
-    "soak",
-    "simulation",
-    "judge",
-    "damage",
-    "planted",
-    "property",
-    "unit",
-)
-"""Kinds of tests. Short modules come last, so that no worker is left alone with a long one."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Count how long modules take, where that is asked for."""
+    if os.environ.get("KEEP_TIMES") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ModuleTimes())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slow kinds first."""
-    items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(TESTS).parts[0]))
-
-
-SPARK_SESSIONS = ("tests/spark/drivers", "tests/spark")
-"""Tests that share a session of Spark; those with more processes of Spark's take longest."""
-
-
-class ModulesTogether(LoadFileScheduling):  # type: ignore[misc]  # xdist says nothing of its types
-    """A module runs in one worker; so do all tests with one session of Spark."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.split("::")[0]
-        return next((one for one in SPARK_SESSIONS if module.startswith(f"{one}/")), module)
+    """Put what takes longest first."""
+    seconds = unit_seconds(read_seconds())
+    items.sort(key=lambda item: place(item.nodeid, seconds))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,8 +37,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Modules
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Workers of ``--numprocesses auto``: more than cores, since many tests wait for clients."""
-    return (os.cpu_count() or 1) + 1
+    """The count of workers with ``--numprocesses auto``."""
+    return worker_count()
+
+
+@pytest.fixture(autouse=True)
+def _plain_logs() -> Iterator[None]:
+    """Log lines are set up anew behind each test: verbs leave theirs."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

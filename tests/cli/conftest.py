@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from cli.program import SMALL_FILES, Ran, RunProgram
 from interop.serving import Broker, serving
@@ -14,9 +13,7 @@ from timermq.cli import main
 
 
 @pytest.fixture
-def timermq(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RunProgram]:
+def timermq(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunProgram:
     """Run the program in this process, without settings of the environment."""
     for name in list(os.environ):
         if name.startswith("TIMERMQ_"):
@@ -28,8 +25,7 @@ def timermq(
         captured = capsys.readouterr()
         return Ran(code, captured.out, captured.err)
 
-    yield run
-    structlog.reset_defaults()
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import attrs
 
 from waiting import wait_until
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 
 
 def free_port() -> int:

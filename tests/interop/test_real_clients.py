@@ -14,6 +14,7 @@ import pytest
 
 from interop.conftest import Client
 from interop.serving import Transcript, serving
+from interop.stored_records import stored_records
 
 HERE = Path(__file__).parent
 
@@ -57,7 +58,7 @@ def test_cpp_client(tmp_path: Path) -> None:
 
 
 def test_java_client(tmp_path: Path, java_client: Client) -> None:
-    """The Java 5.3 client: all setters of a delay, a recall, a batch; each message once."""
+    """The Java client: all setters of a delay, a recall, a traced batch; each message once."""
     with serving(tmp_path / "store") as broker:
         run = subprocess.run(
             java_client("TimerClient", broker.namesrv, "JavaTopic", "JavaGroup", "12"),
@@ -74,3 +75,10 @@ def test_java_client(tmp_path: Path, java_client: Client) -> None:
         transcript.only(body)
     assert transcript.recalled == {"recalled": "true", "nonsense": "refused"}
     assert transcript.times_got("recalled") == 0
+    traced = [
+        one
+        for one in stored_records(tmp_path / "store", "JavaTopic")
+        if "traceparent" in one.properties_dict()
+    ]
+    assert [one.body for one in traced] == [b"batch0", b"batch1", b"batch2"]
+    assert len({one.unique_id for one in traced}) == 3

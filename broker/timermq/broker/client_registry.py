@@ -18,7 +18,7 @@ import structlog
 import trio
 
 from timermq.pipeline.state.signal import Signal
-from timermq.remoting.bodies import consumer_list
+from timermq.remoting.bodies import SubscriptionData, consumer_list
 from timermq.remoting.codes import FLAG_ONEWAY, LanguageCode, RequestCode
 from timermq.remoting.command import Command
 
@@ -43,6 +43,16 @@ class Subscription:
     """Form of the expression: ``TAG`` or ``SQL92``."""
     sub_version: int
     """Chosen by the client; the higher one is newer."""
+
+    @classmethod
+    def of(cls, data: SubscriptionData) -> Subscription:
+        """The subscription that a client has told."""
+        return cls(
+            topic=data.topic,
+            sub_string=data.sub_string,
+            expression_type=data.expression_type,
+            sub_version=data.sub_version,
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -107,6 +117,13 @@ class ConsumerGroupInfo:
         if before is None or before.client_id != member.client_id:
             self._consumer_list = None
         return before is None
+
+    def learn(self, subscriptions: Iterable[Subscription]) -> None:
+        """Take those over that are newer than what is known of their topics."""
+        for subscription in subscriptions:
+            old = self.subscriptions.get(subscription.topic)
+            if old is None or old.sub_version < subscription.sub_version:
+                self.subscriptions[subscription.topic] = subscription
 
     def leave(self, session: Session) -> ClientChannelInfo | None:
         """Forget a member; None when it is none."""
@@ -217,6 +234,12 @@ class ClientRegistry:
             self.notices.changed(info.group)
         return changed
 
+    def learn(self, group: str, subscriptions: Iterable[Subscription]) -> None:
+        """Take over what a member has told of some topics, where it is newer; the others stay."""
+        info = self._consumers.get(group)
+        if info is not None:
+            info.learn(subscriptions)
+
     def unregister_producer(self, session: Session, group: str) -> None:
         """The client leaves a producer group."""
         memberships = self._memberships.get(session)
@@ -297,10 +320,7 @@ def _update_subscriptions(info: ConsumerGroupInfo, wanted: Collection[Subscripti
     Source: Java ``ConsumerGroupInfo.updateSubscription``.
     """
     before = set(info.subscriptions)
-    for subscription in wanted:
-        old = info.subscriptions.get(subscription.topic)
-        if old is None or old.sub_version < subscription.sub_version:
-            info.subscriptions[subscription.topic] = subscription
+    info.learn(wanted)
     topics = {subscription.topic for subscription in wanted}
     for topic in before - topics:
         del info.subscriptions[topic]

@@ -122,7 +122,7 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.CLEAN_UNUSED_TOPIC: Row("", "interop/test_mqadmin"),
     RequestCode.GET_BROKER_CONSUME_STATS: Row("", "interop/test_mqadmin"),
     RequestCode.SEND_BATCH_MESSAGE: Row(
-        "a delay on a part is honoured, one on the batch by every part without its own",
+        "parts get the properties of the batch that they have not themselves, also a delay",
         "unit/broker/sending/test_send_reader",
     ),
     RequestCode.GET_ALL_PRODUCER_INFO: Row("", "interop/test_mqadmin"),

@@ -17,6 +17,7 @@ from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
 from .consuming.long_polling import LongPolling
 from .consuming.queue_lock import QueueLockTable
+from .consuming.subscription_questions import SubscriptionQuestions
 from .costly_requests import CostlyRequests
 from .durable_answers import DurableAnswers
 from .durations import Durations
@@ -49,8 +50,9 @@ class Tables:
     topics_made: Durations[bool]
     """Told apart by whether a topic is one of the broker's own."""
     groups_made: Durations[None]
+    calls: ClientCalls
+    questions: SubscriptionQuestions
     resets: OffsetResets = attrs.Factory(OffsetResets)
-    calls: ClientCalls = attrs.Factory(ClientCalls)
 
 
 def make_tables(
@@ -62,6 +64,11 @@ def make_tables(
 ) -> Tables:
     """Make the tables of a broker that clients connect to at ``address``; nothing is read yet."""
     pools, costly = Pools.of(options), CostlyRequests(work_seconds)
+    calls = ClientCalls()
+    clients = ClientRegistry(
+        current_time=trio.current_time,
+        expired_after=options.channel_expired_timeout_ms / 1000,
+    )
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
     return Tables(
@@ -70,10 +77,9 @@ def make_tables(
         offsets=ConsumerOffsetTable(
             now_ms=now_ms, version_step=options.consumer_offset_update_version_step
         ),
-        clients=ClientRegistry(
-            current_time=trio.current_time,
-            expired_after=options.channel_expired_timeout_ms / 1000,
-        ),
+        clients=clients,
+        calls=calls,
+        questions=SubscriptionQuestions(calls, clients),
         pools=pools,
         costly=costly,
         long_polling=LongPolling(

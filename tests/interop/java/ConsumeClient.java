@@ -28,6 +28,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  *   start name kind group topic expression [option=value …]
  *   seek name queue offset          committed name queue offset-to-wait-for          stop name
  *   send producer-group topic prefix count pause-ms
+ *   ahead name topic, what a change of queues does where its heartbeat is left out: the next pulls are of a new version
  *
  * kind: concurrent, orderly, broadcasting; lite, which takes all queues for itself and commits when it is told, and
  * subscribed, a member of its group that commits what it has got. Options: tries, level (delay level of a failure), type
@@ -35,7 +36,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * that happened:
  *
  *   READY name      GOT name body topic queue offset tries receivedMs storedMs
- *   FAILED name reason      COMMITTED name offset      STOPPED name      SENT prefix number
+ *   FAILED name reason      COMMITTED name offset      STOPPED name      SENT prefix number      AHEAD name
  *
  * Messages prefix-0, prefix-1 … are sent one after the other, each as often as it takes, while other lines are obeyed.
  *
@@ -44,6 +45,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 public final class ConsumeClient {
     private static final Map<String, Runnable> STOPS = new HashMap<>();
     private static final Map<String, DefaultLitePullConsumer> LITES = new HashMap<>();
+    private static final Map<String, DefaultMQPushConsumer> PUSHES = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -69,10 +71,20 @@ public final class ConsumeClient {
                     options.put(words[at].substring(0, words[at].indexOf('=')),
                         words[at].substring(words[at].indexOf('=') + 1));
                 }
-                if (words[2].equals("lite") || words[2].equals("subscribed")) {
-                    startLite(nameServer, name, words[2], words[3], words[4], words[5]);
-                } else {
-                    startPush(nameServer, name, words[2], words[3], words[4], words[5], options);
+                for (int attempt = 1; ; attempt++) {
+                    try {
+                        if (words[2].equals("lite") || words[2].equals("subscribed")) {
+                            startLite(nameServer, name, words[2], words[3], words[4], words[5]);
+                        } else {
+                            startPush(nameServer, name, words[2], words[3], words[4], words[5], options);
+                        }
+                        break;
+                    } catch (IllegalStateException busy) {
+                        // Its first connection has three seconds, which a busy machine may take.
+                        if (attempt == 10) {
+                            throw busy;
+                        }
+                    }
                 }
                 print("READY " + name);
                 break;
@@ -90,6 +102,11 @@ public final class ConsumeClient {
                 }
                 print("COMMITTED " + name + " " + offset);
                 break;
+            case "ahead":
+                PUSHES.get(name).getDefaultMQPushConsumerImpl().getRebalanceImpl().getSubscriptionInner().get(words[2])
+                    .setSubVersion(System.currentTimeMillis());
+                print("AHEAD " + name);
+                break;
             case "send":
                 new Thread(() -> send(nameServer, words)).start();
                 break;
@@ -106,8 +123,6 @@ public final class ConsumeClient {
         consumer.setInstanceName(name + "-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAwaitTerminationMillisWhenShutdown(2_000);
-        // A change of queues counts for the broker with the next heartbeat, if that on its own account met another.
-        consumer.setHeartbeatBrokerInterval(5_000);
         consumer.setMaxReconsumeTimes(Integer.parseInt(options.getOrDefault("tries", "-1")));
         if (kind.equals("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
@@ -132,6 +147,7 @@ public final class ConsumeClient {
             });
         }
         consumer.start();
+        PUSHES.put(name, consumer);
         STOPS.put(name, consumer::shutdown);
     }
 
@@ -141,7 +157,6 @@ public final class ConsumeClient {
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name + "-" + System.nanoTime());
         consumer.setAutoCommit(false);
-        consumer.setHeartbeatBrokerInterval(5_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (kind.equals("subscribed")) {
             consumer.subscribe(topic, expression);

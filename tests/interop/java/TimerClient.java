@@ -7,6 +7,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.hook.SendMessageContext;
+import org.apache.rocketmq.client.hook.SendMessageHook;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -81,6 +83,8 @@ public final class TimerClient {
             print("RECALLED nonsense refused");
         }
 
+        // What OpenTelemetry's agent does: its trace context is a property of the batch, not of its messages.
+        producer.getDefaultMQProducerImpl().registerSendMessageHook(new Tracing());
         List<Message> batch = new ArrayList<>();
         for (int part = 0; part < 3; part++) {
             batch.add(message(topic, "batch" + part));
@@ -98,6 +102,22 @@ public final class TimerClient {
         producer.shutdown();
         print("DONE");
         System.exit(0);
+    }
+
+    private static final class Tracing implements SendMessageHook {
+        @Override
+        public String hookName() {
+            return "tracing";
+        }
+
+        @Override
+        public void sendMessageBefore(SendMessageContext context) {
+            context.getMessage().putUserProperty("traceparent", "00-4bf92f35-01");
+        }
+
+        @Override
+        public void sendMessageAfter(SendMessageContext context) {
+        }
     }
 
     private static Message message(String topic, String body) {

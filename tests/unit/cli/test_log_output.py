@@ -9,19 +9,17 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from timermq.cli import log_output
-from timermq.cli.log_output import LogFormat, configure_logs, logs_in_background
-
-
-@pytest.fixture(autouse=True)
-def _plain_logs() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
+from timermq.cli.log_output import (
+    LogFormat,
+    configure_logs,
+    log_warnings,
+    logs_in_background,
+)
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,3 +153,10 @@ def test_lines_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
                 thread.join()
 
     assert os.devnull == name
+
+
+@pytest.mark.parametrize("_time", [1, 2])
+def test_a_test_leaves_its_level_to_no_other(_time: int) -> None:
+    """The second time it would meet what the first has set."""
+    assert not structlog.is_configured()
+    log_warnings()

@@ -38,12 +38,25 @@ class ClientCalls:
         self._calls: dict[Session, dict[int, _Call]] = {}
 
     async def call(
-        self, session: Session, code: int, ext: dict[str, str], body: bytes = b""
+        self,
+        session: Session,
+        code: int,
+        ext: dict[str, str],
+        body: bytes = b"",
+        *,
+        timeout: float = CALL_TIMEOUT,
     ) -> Command:
         """Ask a client and wait for its answer.
 
         Who the request came from stays here: a signature names neither its request nor its
         parameters, so the client could do with it what it may not itself.
+
+        Args:
+            session: The client's connection.
+            code: What it is asked.
+            ext: Parameters.
+            body: The body of the request.
+            timeout: Seconds that it has to answer.
 
         Raises:
             RefusedError: It has not answered in time (207), or its connection has ended (206).
@@ -64,7 +77,7 @@ class ClientCalls:
                     body=body,
                 )
             )
-            with trio.move_on_after(CALL_TIMEOUT):
+            with trio.move_on_after(timeout):
                 await call.done.wait()
         finally:
             calls = self._calls.get(session, {})
@@ -82,7 +95,7 @@ class ClientCalls:
         raise RefusedError(
             ResponseCode.CONSUME_MSG_TIMEOUT,
             "CLIENT_SILENT",
-            f"the client at {session.remote_address} has not answered for {CALL_TIMEOUT:.0f} s",
+            f"the client at {session.remote_address} has not answered for {timeout:.0f} s",
         )
 
     def answered(self, session: Session, answer: Command) -> None:

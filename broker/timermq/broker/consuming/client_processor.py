@@ -20,6 +20,7 @@ from ..subscription_group import SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
 from ..topic_validator import group_fault, retry_topic
 from .filter import parse_filter
+from .subscription_questions import SubscriptionQuestions
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -30,6 +31,7 @@ class ClientProcessor:
     topics: TopicConfigTable
     groups: SubscriptionGroupTable
     clients: ClientRegistry
+    questions: SubscriptionQuestions
 
     def heartbeat(self, session: Session, command: Command) -> Command:
         """Register what the client says it is; its consumer groups get their retry topics."""
@@ -101,16 +103,9 @@ class ClientProcessor:
                 consume_type=consumer.consume_type,
                 message_model=consumer.message_model,
                 consume_from_where=consumer.consume_from_where,
-                subscriptions=[
-                    Subscription(
-                        topic=one.topic,
-                        sub_string=one.sub_string,
-                        expression_type=one.expression_type,
-                        sub_version=one.sub_version,
-                    )
-                    for one in consumer.subscriptions
-                ],
+                subscriptions=[Subscription.of(one) for one in consumer.subscriptions],
                 without_sub=data.without_sub,
                 notify=group.notify_consumer_ids_changed_enable,
             ),
         )
+        self.questions.told(session, group.group_name)

@@ -6,9 +6,9 @@ of its connection takes it away. What arrives on a queue wakes the pulls of that
 run again; those whose filter lets nothing through stay, from the offset that they have reached.
 Whose pulls they are take turns: thousands of one client delay no other's.
 
-Answers that are held back on purpose (errors towards clients that would ask again at once) wait
-here as well. Deadlines are kept in buckets of 100 ms: a pull that is answered early leaves
-nothing behind.
+Answers that are held back on purpose wait here as well: errors towards clients that would ask again
+at once, or that are asked for their subscriptions. Deadlines are kept in buckets of 100 ms: a pull
+that is answered early leaves nothing behind.
 
 Source: Java ``PullRequestHoldService``, which looks at timeouts every 5 s.
 """
@@ -139,6 +139,26 @@ class LongPolling:
         session.held_pulls += 1
         return True
 
+    def holds(self, pull: HeldPull) -> bool:
+        """Whether a pull is held, and not answered yet."""
+        return pull in self._by_session.get(pull.session, ())
+
+    def resume(self, pull: HeldPull, *, later: float) -> None:
+        """Run a pull at once whose answer was held back, or let that go if it still has one.
+
+        Args:
+            pull: Is held.
+            later: Seconds by which the end of its time moves, back if they are negative.
+        """
+        _discard(self._by_bucket, pull.bucket, pull)
+        pull.bucket += math.floor(later * BUCKETS_A_SECOND)
+        self._by_bucket.setdefault(pull.bucket, {})[pull] = None
+        self._first_bucket = min(self._first_bucket, pull.bucket)
+        if pull.answer is None:
+            self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
+        self._put_in_line(pull, is_due=False)
+        self._changed.set()
+
     def notify_message_arriving(self, queue: ConsumeQueue) -> None:
         """Something has been stored in a queue: wake its pulls. Called by the store, plain code."""
         self.wake(queue.topic, queue.queue_id)
@@ -237,7 +257,7 @@ class LongPolling:
             pull.is_in_line = False
             answer = pull.answer or self._answer_of(pull, run_again)
             # It may have ended while it ran: with its connection, or answered before in this chunk.
-            if answer is not None and self._is_held(pull):
+            if answer is not None and self.holds(pull):
                 chunk.add(pull, answer)
         self._finish(chunk)
         # Messages that arrived meanwhile have their turn before the rest of them.
@@ -259,7 +279,7 @@ class LongPolling:
     def _may_run(self, pull: HeldPull) -> bool:
         """Whether a pull is held and may be run now; one that may not is run again later."""
         session, key = pull.session, (pull.topic, pull.queue_id)
-        if not self._is_held(pull):
+        if not self.holds(pull):
             return False
         if not session.has_room():
             # Answers for a peer that reads nothing would pile up.
@@ -300,9 +320,6 @@ class LongPolling:
         for pull, _ in chunk.answers:
             self._forget(pull)
         Session.send_all((pull.session, answer) for pull, answer in chunk.answers)
-
-    def _is_held(self, pull: HeldPull) -> bool:
-        return pull in self._by_session.get(pull.session, ())
 
     def _forget(self, pull: HeldPull) -> None:
         _discard(self._by_queue, (pull.topic, pull.queue_id), pull)

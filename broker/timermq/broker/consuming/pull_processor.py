@@ -13,8 +13,9 @@ offset is before the oldest message        21  the oldest
 an operator has reset the group            21  where to
 =======================================  ====  =================
 
-19 is held when the client allows it. Errors towards C++ consumers are held back for a moment: they
-ask again without a pause, thousands of times a second.
+19 is held when the client allows it. So is a pull whose subscription no heartbeat has told yet,
+until its client has been asked for it (``subscription_questions``). Errors towards C++ consumers
+are held back for a moment: they ask again without a pause, thousands of times a second.
 
 Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 """
@@ -47,6 +48,7 @@ from ..topic_config import TopicConfigTable
 from .filter import ALL, SQL_TYPE, MessageFilter, parse_filter
 from .long_polling import HeldPull, LongPolling
 from .sql_filter import prepare_filter
+from .subscription_questions import HOLD_SECONDS, SubscriptionQuestions
 from .zlib_bodies import zlib_bodies_steps
 
 FILTER_SECONDS = 0.001
@@ -68,6 +70,10 @@ _STATUS_CODES = {
 _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
 
 
+class _NotToldError(RefusedError):
+    """A refusal: the group has no subscription that is as new as the pull."""
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class PullProcessor:
     """The processor; both entrances are plain code."""
@@ -79,6 +85,7 @@ class PullProcessor:
     offsets: ConsumerOffsetTable
     clients: ClientRegistry
     long_polling: LongPolling
+    questions: SubscriptionQuestions
     resets: OffsetResets
     rates: BrokerRates
     """Count what pulls give."""
@@ -145,22 +152,21 @@ class PullProcessor:
     def _pull(self, session: Session, command: Command) -> Steps[Command | None]:
         header = PullHeader.of(command)
         pull = self._check(session, command, header)
-        if header.sys_flag & PullFlag.COMMIT_OFFSET and not self._is_reset(pull):
-            self.offsets.commit(
-                group=pull.group,
-                topic=pull.topic,
-                queue_id=pull.queue_id,
-                offset=header.commit_offset,
-            )
+        try:
+            self._set_filter(pull, header)
+        except _NotToldError as error:
+            pull.answer = refusal_answer(command, error)
+            is_asked = self.questions.ask(pull, header.sub_version, self._resume)
+            if is_asked and self.long_polling.hold(pull, HOLD_SECONDS):
+                return None
+            raise
+        self._commit(pull, header)
         result = self._read(pull)
         self._count(pull, result)
         code = _code(result, pull.offset)
         if code is not ResponseCode.PULL_NOT_FOUND or not header.sys_flag & PullFlag.SUSPEND:
             return (yield from _answer(session, command, code, result))
-        suspend_ms, asked_ms = self.options.pull_suspend_ms_max, header.suspend_timeout_ms
-        if asked_ms is not None:
-            suspend_ms = min(asked_ms, suspend_ms)
-        if not self.long_polling.hold(pull, max(suspend_ms, 0) / 1000):
+        if not self.long_polling.hold(pull, self._suspend_seconds(header)):
             raise RefusedError(
                 ResponseCode.SYSTEM_BUSY,
                 "HELD_PULLS_MAX",
@@ -168,14 +174,45 @@ class PullProcessor:
             )
         return None
 
+    def _resume(self, pull: HeldPull) -> None:
+        """Go on with a pull that has waited for its subscription, whether or not that has come."""
+        if not self.long_polling.holds(pull):
+            return
+        header = PullHeader.of(pull.command)
+        try:
+            self._set_filter(pull, header)
+        except RefusedError as error:
+            pull.answer = refusal_answer(pull.command, error)
+        else:
+            pull.answer = None
+            pull.is_put_off = not header.sys_flag & PullFlag.SUSPEND
+            self._commit(pull, header)
+        later = self._suspend_seconds(header) - HOLD_SECONDS
+        self.long_polling.resume(pull, later=later)
+
+    def _suspend_seconds(self, header: PullHeader) -> float:
+        """How long a pull may be held while there is nothing to give."""
+        suspend_ms, asked_ms = self.options.pull_suspend_ms_max, header.suspend_timeout_ms
+        if asked_ms is not None:
+            suspend_ms = min(asked_ms, suspend_ms)
+        return max(suspend_ms, 0) / 1000
+
+    def _commit(self, pull: HeldPull, header: PullHeader) -> None:
+        if header.sys_flag & PullFlag.COMMIT_OFFSET and not self._is_reset(pull):
+            self.offsets.commit(
+                group=pull.group,
+                topic=pull.topic,
+                queue_id=pull.queue_id,
+                offset=header.commit_offset,
+            )
+
     def _check(self, session: Session, command: Command, header: PullHeader) -> HeldPull:
-        """The checks in Java's order, and the pull that passed them."""
+        """The checks in Java's order, but for the filter, and the pull that passed them."""
         group = self._check_group(header.consumer_group)
         topic, queue_id = header.topic, header.queue_id
         self._check_topic(topic, queue_id)
         self._check_forbidden(group.group_name, topic)
         offset = header.queue_offset
-        message_filter, subscription = self._filter(header, group)
         return HeldPull(
             session=session,
             command=command,
@@ -185,8 +222,7 @@ class PullProcessor:
             first_offset=offset,
             offset=offset,
             count_max=max(header.max_msg_nums, 1),
-            message_filter=message_filter,
-            subscription=subscription,
+            message_filter=ALL,
         )
 
     def _check_group(self, name: str) -> SubscriptionGroupConfig:
@@ -228,13 +264,17 @@ class PullProcessor:
                 f"group {group} is forbidden to read topic {topic}",
             )
 
-    def _filter(
-        self, header: PullHeader, group: SubscriptionGroupConfig
-    ) -> tuple[MessageFilter, Subscription | None]:
-        """The filter of the consumer: from the request, else from its group's heartbeats."""
+    def _set_filter(self, pull: HeldPull, header: PullHeader) -> None:
+        """Give a pull its filter: from the request, else from its group's heartbeats."""
         if header.sys_flag & PullFlag.SUBSCRIPTION:
-            return self._parse_filter(header.subscription, header.expression_type), None
-        topic = header.topic
+            pull.message_filter = self._parse_filter(header.subscription, header.expression_type)
+            return
+        pull.subscription = one = self._subscription(header)
+        pull.message_filter = self._parse_filter(one.sub_string, one.expression_type)
+
+    def _subscription(self, header: PullHeader) -> Subscription:
+        """The subscription that a pull names."""
+        topic, group = header.topic, self.groups.find(header.consumer_group)
         info = self.clients.consumer_group(group.group_name)
         if info is None:
             raise RefusedError(
@@ -250,20 +290,19 @@ class PullProcessor:
             )
         subscription = info.subscriptions.get(topic)
         if subscription is None:
-            raise RefusedError(
+            raise _NotToldError(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
                 "SUBSCRIPTION_NOT_EXIST",
                 f"group {group.group_name} has no subscription of {topic}",
             )
         if subscription.sub_version < header.sub_version:
-            raise RefusedError(
+            raise _NotToldError(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
                 "SUBSCRIPTION_NOT_LATEST",
                 f"the subscription of {topic} is of version {subscription.sub_version}, "
                 f"the pull of {header.sub_version}",
             )
-        message_filter = self._parse_filter(subscription.sub_string, subscription.expression_type)
-        return message_filter, subscription
+        return subscription
 
     def _parse_filter(self, sub_string: str, expression_type: str) -> MessageFilter:
         return parse_filter(

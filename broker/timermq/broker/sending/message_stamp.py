@@ -62,17 +62,3 @@ def delay_request(properties: bytes) -> bytes:
     """The properties among these that ask for a later moment, as text; empty for none."""
     found = ((key, find(properties, key)) for key in REQUEST_NAMES)
     return b"".join(b"%b\x01%b\x02" % (key, value) for key, value in found if value is not None)
-
-
-def with_delay_request(properties: bytes, request: bytes) -> bytes:
-    """Properties with a delay request that counts unless they hold one of their own.
-
-    Args:
-        properties: Of one part of a batch.
-        request: What ``delay_request`` found on the batch.
-    """
-    if not request or delay_request(properties):
-        return properties
-    if properties and not properties.endswith(b"\x02"):
-        properties += b"\x02"
-    return properties + request

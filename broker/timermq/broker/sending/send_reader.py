@@ -25,7 +25,8 @@ from ..session import Session
 from ..steps import Steps, at_once
 from ..topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC, is_retry_topic
 from ..transactions.half_message import GROUP, is_half, parked
-from .message_stamp import MessageStamp, delay_request, with_delay_request
+from .batch_properties import BatchProperties
+from .message_stamp import MessageStamp, delay_request
 from .send_checks import SendChecks, SendTarget
 from .send_request import RESPONSE_CODES, Addressed, BatchSend, ItemsSend, SendRequest, SingleSend
 
@@ -168,10 +169,11 @@ class SendReader:
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "BATCH", str(error)) from error
         if target.is_half or any(is_half(part.properties) for part in parts):
             raise _half_in_batch()
-        delay = delay_request(target.properties)
+        shared = BatchProperties.of(target.properties)
+        self._check_copies(command, shared, len(parts))
         addressed: list[Addressed] = []
         for part in parts:
-            properties = with_delay_request(part.properties, delay)
+            properties = shared.added_to(part.properties)
             addressed.append(
                 self._address(session, target, header, part.body, properties, flag=part.flag)
             )
@@ -179,6 +181,17 @@ class SendReader:
                 yield
         self._rehearse(addressed)
         return BatchSend(command=command, waits=_waits(target.properties), parts=addressed)
+
+    def _check_copies(self, command: Command, shared: BatchProperties, count: int) -> None:
+        """Refuse a batch that would be stored as much more than was sent."""
+        found = len(command.body) + shared.size * count
+        if found > self._message_size_max:
+            raise RefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "BODY_SIZE",
+                f"expected at most {self._message_size_max} bytes with {shared.size} of the "
+                f"batch's properties in each of {count} parts, found {found}",
+            )
 
     def _read_items(self, session: Session, command: Command) -> Steps[ItemsSend]:
         items: list[Addressed | RefusedError] = []

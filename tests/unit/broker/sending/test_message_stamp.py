@@ -4,7 +4,7 @@ import pytest
 
 from broker_rig import BROKER
 from fakes import START_MS
-from timermq.broker.sending.message_stamp import MessageStamp, delay_request, with_delay_request
+from timermq.broker.sending.message_stamp import MessageStamp, delay_request
 from timermq.timerstore.message import pack_host
 from timermq.timerstore.message_id import UniqueIdGenerator
 
@@ -48,13 +48,9 @@ def test_a_unique_key_is_made_when_there_is_none(given: bytes) -> None:
     assert second_key != first_key
 
 
-def test_a_batch_s_delay_counts_for_parts_without_one() -> None:
-    """A part's own request for a moment wins over that of its batch."""
+def test_requests_for_a_moment_are_found() -> None:
+    """All of them, whichever counts in the end."""
     request = delay_request(b"a\x01b\x02TIMER_DELAY_MS\x0150\x02DELAY\x013\x02")
 
     assert request == b"DELAY\x013\x02TIMER_DELAY_MS\x0150\x02"
-    assert with_delay_request(b"x\x01y", request) == b"x\x01y\x02" + request
-    assert with_delay_request(b"", request) == request
-    own = b"TIMER_DELIVER_MS\x011\x02"
-    assert with_delay_request(own, request) == own
-    assert with_delay_request(b"x\x01y", b"") == b"x\x01y"
+    assert delay_request(b"a\x01b\x02") == b""

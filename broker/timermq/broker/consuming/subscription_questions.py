@@ -1,0 +1,176 @@
+"""Asks clients for subscriptions that their pulls speak of, and that no heartbeat has told yet.
+
+A pull names the version of its consumer's subscription. Java's client gives it a new version when
+its queues change, and tells the broker by a heartbeat, but leaves that out while another one is
+under way: from then on its pulls are ahead of what is known, and RocketMQ's broker refuses them
+until the next heartbeat, half a minute later. Here the first such pull has the client asked what it
+subscribes to (307), and it and those behind it are held until the client has answered. A refusal
+would cost more: the client asks again no sooner than in a second, or three. No pull is served by an
+older filter: what the client does not tell in time is refused as ever.
+
+Of its answer no more counts than its pulls may ask for, and are asking for: their own topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import attrs
+import structlog
+import trio
+
+from timermq.pipeline.state.signal import Signal
+from timermq.remoting.codes import RequestCode, ResponseCode
+from timermq.remoting.errors import RemoteProtocolError
+from timermq.remoting.running_info import running_info_subscriptions
+
+from ..admin.client_calls import ClientCalls
+from ..client_registry import ClientRegistry, Subscription
+from ..refusal import RefusedError
+from ..session import Session
+from .long_polling import HeldPull
+
+ANSWER_SECONDS = 5.0
+"""How long a client has to answer. A Java process that has just begun takes a second for it where
+the machine is busy."""
+REST = 1.0
+"""Seconds between two questions to one client about one group."""
+HOLD_SECONDS = ANSWER_SECONDS + REST
+"""How long a pull waits at most: for a rest to end, and for the answer."""
+
+Resume = Callable[[HeldPull], None]
+"""Goes on with a pull whose subscription is known now, or will not be."""
+
+log = structlog.get_logger("timermq.broker.consuming.subscription_questions")
+
+
+@attrs.frozen
+class _Waiting:
+    """A pull that waits for its subscription."""
+
+    pull: HeldPull
+    sub_version: int
+    resume: Resume
+
+
+@attrs.define(eq=False)
+class _Client:
+    """A client that is asked, or was a moment ago."""
+
+    waiting: dict[str, list[_Waiting]] = attrs.Factory(dict[str, list[_Waiting]])
+    """Pulls that wait, by their group."""
+    rests_until: dict[str, float] = attrs.Factory(dict[str, float])
+    """Groups that it was asked about, each with trio's time of the next question at the soonest."""
+    changed: Signal = attrs.Factory(Signal)
+
+
+class SubscriptionQuestions:
+    """The questions to all clients; a task of each connection asks them one after the other."""
+
+    def __init__(self, calls: ClientCalls, clients: ClientRegistry) -> None:
+        self._calls = calls
+        self._clients = clients
+        self._asked: dict[Session, _Client] = {}
+
+    def ask(self, pull: HeldPull, sub_version: int, resume: Resume) -> bool:
+        """Ask the client of a pull for its subscription, now or as soon as it may be asked.
+
+        Args:
+            pull: Is to be held by who asks, for ``HOLD_SECONDS``.
+            sub_version: The version that it needs, or a newer one.
+            resume: Called when the client has told it, by whatever request, or does not.
+
+        Returns:
+            Whether it is asked. RocketMQ's C++ client is not: its answer is no JSON.
+        """
+        session = pull.session
+        if session.is_cpp:
+            return False
+        client = self._asked.get(session)
+        if client is None:
+            client = _Client()
+            if not session.start_soon(partial(self._run, session, client)):
+                return False
+            self._asked[session] = client
+        client.waiting.setdefault(pull.group, []).append(_Waiting(pull, sub_version, resume))
+        client.changed.set()
+        return True
+
+    def told(self, session: Session, group: str) -> None:
+        """A heartbeat has told the subscriptions of a group: pulls that waited for that go on."""
+        client = self._asked.get(session)
+        if client is None or group not in client.waiting:
+            return
+        waiting = client.waiting.pop(group)
+        left = [one for one in waiting if not self._is_known(one)]
+        if left:
+            client.waiting[group] = left
+        for one in waiting:
+            if self._is_known(one):
+                one.resume(one.pull)
+
+    def _is_known(self, waiting: _Waiting) -> bool:
+        info = self._clients.consumer_group(waiting.pull.group)
+        known = None if info is None else info.subscriptions.get(waiting.pull.topic)
+        return known is not None and known.sub_version >= waiting.sub_version
+
+    async def _run(self, session: Session, client: _Client) -> None:
+        """Ask a client until none of its pulls waits, and the last question is a rest ago.
+
+        Cancellation: the connection has ended, and its pulls with it.
+        """
+        try:
+            while client.waiting or await client.changed.wait_at_most(REST):
+                if client.waiting:
+                    await self._ask_next(session, client)
+        finally:
+            self._asked.pop(session, None)
+
+    async def _ask_next(self, session: Session, client: _Client) -> None:
+        """Ask about the group that may be asked about first."""
+        rests = client.rests_until
+        group = min(client.waiting, key=lambda one: rests.get(one, 0.0))
+        await trio.sleep_until(rests.get(group, 0.0))
+        if group not in client.waiting:
+            return
+        now = trio.current_time()
+        client.rests_until = {one: until for one, until in rests.items() if until > now}
+        client.rests_until[group] = now + REST
+        told = await self._ask(session, group)
+        waiting = client.waiting.pop(group, [])
+        topics = {one.pull.topic for one in waiting}
+        self._clients.learn(group, [one for one in told if one.topic in topics])
+        log.info(
+            "client asked for its subscriptions",
+            group=group,
+            remote=session.remote_address,
+            told=len(told),
+            pulls=len(waiting),
+        )
+        for one in waiting:
+            one.resume(one.pull)
+
+    async def _ask(self, session: Session, group: str) -> list[Subscription]:
+        """What a client tells of its subscriptions in a group; nothing if it does not."""
+        info = self._clients.consumer_group(group)
+        member = None if info is None else info.members.get(session)
+        ext = {
+            "consumerGroup": group,
+            "clientId": "" if member is None else member.client_id,
+            "jstackEnable": "false",
+        }
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        try:
+            answer = await self._calls.call(session, code, ext, timeout=ANSWER_SECONDS)
+            if answer.code != ResponseCode.SUCCESS:
+                return []
+            return [Subscription.of(one) for one in running_info_subscriptions(answer.body)]
+        except (RefusedError, RemoteProtocolError) as error:
+            log.info(
+                "client tells no subscriptions",
+                group=group,
+                remote=session.remote_address,
+                reason=str(error),
+            )
+            return []
