@@ -46,7 +46,7 @@ class Link:
 
     @classmethod
     def to(cls, listen: str) -> Link:
-        """Connect to ``host:port``."""
+        """Connect to a broker that listens on ``host:port``."""
         host, _, port = listen.partition(":")
         return cls(socket.create_connection((host, int(port)), timeout=CALL_SECONDS))
 
@@ -62,7 +62,7 @@ class Link:
             assert data, f"the broker has closed the connection instead of an answer to {code}"
             self.frames.receive_data(data)
             for answer in self.frames.events():
-                if isinstance(answer, Command) and answer.opaque == command.opaque:
+                if answer.opaque == command.opaque:
                     return answer
 
     def statistics(self, name: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class BrokerStats:
     sent_back: Counter[TopicGroup] = attrs.field(factory=Counter[TopicGroup], init=False)
     """Messages that groups sent back, by topic and group."""
     retried_count: int = attrs.field(default=0, init=False)
-    """Those of them that are tried again: they do not count as put before that."""
+    """Those of them that are retried: they count as put when that comes, and not before."""
     _table: StatsTable | None = attrs.field(default=None, init=False)
     """Moments count from the first client on."""
 

@@ -54,7 +54,7 @@ def _no_counts() -> list[int]:
 
 @attrs.define(eq=False)
 class PutTimes:
-    """The durations of puts."""
+    """How long puts took, by the time since their beginning."""
 
     now_ms: Callable[[], int]
     """Wall clock, epoch milliseconds."""
@@ -66,8 +66,9 @@ class PutTimes:
 
     def count(self, begun_ms: int, puts: int) -> None:
         """Count puts that began at ``begun_ms`` and are done now."""
-        took_ms = max(self.now_ms() - begun_ms, 0)
-        self.max_ms = max(self.max_ms, took_ms)
+        took_ms = self.now_ms() - begun_ms
+        if took_ms > self.max_ms:
+            self.max_ms = took_ms
         self._counts[bisect_left(_BOUNDS_MS, took_ms)] += puts
 
     def turn(self, now: float) -> None:

@@ -66,7 +66,7 @@ async def test_all_of_rocketmq_s_names(
     ours = {name: form_of(value) for name, value in runtime(rig).items()}
 
     assert theirs.items() <= ours.items()
-    assert ours.keys() - theirs.keys() == {"brokerVersion"}
+    assert ours.keys() - theirs.keys() <= {"brokerVersion"}, "which 5.5 has no more"
 
 
 async def test_what_came_and_went(autojump_clock: trio.testing.MockClock) -> None:

@@ -61,7 +61,7 @@ EXPORTER_RATES = ("getFoundTps", "getMissTps", "getTotalTps", "getTransferredTps
 
 
 def rates(text: str) -> list[float]:
-    """Three numbers between blanks."""
+    """Three numbers with blanks between them."""
     ten, sixty, six_hundred = (float(part) for part in text.split(" "))
     return [ten, sixty, six_hundred]
 
@@ -83,7 +83,7 @@ def space(text: str) -> tuple[str, str]:
 
 
 def offsets(text: str) -> list[int]:
-    """Two numbers with a comma."""
+    """Two numbers with a comma between them."""
     return [int(part) for part in text.split(",")]
 
 
