@@ -131,7 +131,8 @@ class RuntimeInfo:
     def _disk(self) -> dict[str, str]:
         store = self.timer_store.store
         usage = store.disk.usage(store.root)
-        ratio = f"{store.statistics().disk_used_ratio:.4f}"
+        # Of what this user may fill, as in Java; the system may keep some for its own.
+        ratio = f"{usage.used / max(usage.used + usage.free, 1):.4f}"
         total, free = size_text(usage.total), size_text(usage.free)
         return {
             "commitLogDirCapacity": f"Total : {total}, Free : {free}.",

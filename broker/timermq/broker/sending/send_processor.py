@@ -161,12 +161,13 @@ class SendProcessor:
 
     def _put_run(self, session: Session, sent: AddressedRun) -> list[tuple[Session, Answer]]:
         """Put a run as columns, in a put of its own."""
-        self.requests += len(sent.run)
-        self.messages += len(sent.run)
+        count = len(sent.run)
+        self.requests += count
+        self.messages += count
         put_times = self.stats.put_times
         begun_ms = put_times.now_ms()
         result = self.run_admission.put(sent.columns)
-        put_times.count(begun_ms, len(sent.run))
+        put_times.count(begun_ms, count)
         if isinstance(result, list):
             sends = [(session, *pair) for pair in zip(sent.run.sends(), sent.each(), strict=True)]
             return self._answer_sends(sends, result)
