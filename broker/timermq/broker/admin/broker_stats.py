@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 import attrs
+import structlog
 import trio
 
 from timermq.timerstore.message_store import MessageStore
@@ -38,6 +39,9 @@ STATISTICS = {
     "TOPIC_PUT_SIZE": (_TOPIC, SIZE),
 }
 """Name of a statistic to its family of counters, and which of them it tells."""
+
+
+log = structlog.get_logger("timermq.broker.admin.broker_stats")
 
 
 @attrs.define(eq=False)
@@ -68,8 +72,12 @@ class BrokerStats:
         """
         self.rates.sample()
         self.put_times.turn(self.current_time())
-        for _ in self._catch_up():
-            await trio.lowlevel.checkpoint()
+        try:
+            for _ in self._catch_up():
+                await trio.lowlevel.checkpoint()
+        except OSError as error:
+            # What needs the disk fails by itself; the next reading begins where this one stopped.
+            log.warning("statistics not read", error=str(error))
 
     def _catch_up(self) -> Iterator[None]:
         """Take the readings that are due; yields between pieces of work."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
@@ -9,9 +10,13 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
-from broker_rig import PROPERTIES, Rig, pull_ext, running_broker, send_ext
+from broker_rig import PROPERTIES, ROOT, Rig, pull_ext, running_broker, send_ext
 from timermq.broker.admin.broker_stats import STATISTICS
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.batch import BatchPart, join_batch
 
 CLUSTER = "DefaultCluster"
@@ -142,6 +147,25 @@ async def test_messages_that_are_sent_back(
     assert counting.minute("BROKER_PUT_NUMS", CLUSTER) == (1, 0.1, 0.0)
     assert counting.minute("BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", CLUSTER) == (1, 0.1, 0.0)
     assert counting.minute("TOPIC_PUT_NUMS", "%DLQ%G")[0] == 1
+
+
+async def test_a_disk_that_does_not_read(autojump_clock: trio.testing.MockClock) -> None:
+    """The broker serves on, and nothing is left out when the disk reads again."""
+    rule = FaultRule(
+        operations=[Operation.READ], name="consumequeue/T", fault=Fault(errno.EIO), count=None
+    )
+    rules = FaultRules(rule)
+    counting = Counting(Rig(disk=FaultyDisk(MemoryDisk(), ROOT, rules)))
+    counting.rig.send("T")
+    with capture_logs() as logs:
+        await counting.go_on(20)
+    rules.heal()
+    counting.rig.send("T")
+    await counting.go_on()
+
+    assert rules.struck
+    assert {log["event"] for log in logs} == {"statistics not read"}
+    assert counting.minute("TOPIC_PUT_NUMS", "T")[0] == 2
 
 
 @pytest.mark.parametrize("key", ["none", "T"])
