@@ -47,7 +47,7 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.GET_BROKER_CONFIG: Row("", "interop/test_mqadmin"),
     RequestCode.GET_BROKER_RUNTIME_INFO: Row(
-        "pools of threads are there and empty", "interop/test_mqadmin"
+        "all of RocketMQ's names; see below", "unit/broker/admin/test_runtime_info"
     ),
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.GET_MAX_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
@@ -117,7 +117,7 @@ SERVED: Mapping[RequestCode, Row] = {
         "refused while the group has members", "unit/broker/admin/test_offset_reset_processor"
     ),
     RequestCode.VIEW_BROKER_STATS_DATA: Row(
-        "TOPIC_PUT_NUMS; GROUP_GET_NUMS of the last minute", "interop/test_mqadmin"
+        "nine statistics; see below", "unit/broker/admin/test_broker_stats"
     ),
     RequestCode.CLEAN_UNUSED_TOPIC: Row("", "interop/test_mqadmin"),
     RequestCode.GET_BROKER_CONSUME_STATS: Row("", "interop/test_mqadmin"),

@@ -20,6 +20,7 @@ from timermq.remoting.command import Command
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import FlushDiskType
 
+from .admin.put_times import PutTimes
 from .session import Session
 
 
@@ -31,6 +32,8 @@ class UnflushedAnswer:
     answer: Command
     end: int
     """Position in the commit log up to which it must be flushed."""
+    begun_ms: int | None = None
+    """Wall clock when its put began, of a send."""
 
 
 class DurableAnswers:
@@ -39,11 +42,13 @@ class DurableAnswers:
     Args:
         store: Its commit log is flushed.
         waiting_max: Answers from which on connections rest before their next request.
+        put_times: Gets how long sends waited.
     """
 
-    def __init__(self, store: MessageStore, waiting_max: int) -> None:
+    def __init__(self, store: MessageStore, waiting_max: int, put_times: PutTimes) -> None:
         self._store = store
         self._waiting_max = waiting_max
+        self._put_times = put_times
         self._waiting: list[UnflushedAnswer] = []
         self._in_flush = 0
         self._added = Signal()
@@ -99,4 +104,6 @@ class DurableAnswers:
                     f"FLUSH_DISK_TIMEOUT: flushed to {flushed}, the message ends at {one.end}"
                 )
             one.session.unflushed -= 1
+            if one.begun_ms is not None:
+                self._put_times.count(one.begun_ms, 1)
         Session.send_all((one.session, one.answer) for one in answers)

@@ -60,7 +60,7 @@ class FrontEnd:
         self._tls = tls
         self._round_robin = RoundRobin(dispatcher, tables.costly)
         self._reactor = Reactor(sockets, self._round_robin, tables.durable, tables.costly)
-        self.server = Server(options, self._connect, tables.clients, sockets, tables.rates.sample)
+        self.server = Server(options, self._connect, tables.clients, sockets, tables.stats.sample)
 
     async def run(
         self,

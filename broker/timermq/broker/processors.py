@@ -198,6 +198,7 @@ class Processors:
             calls=tables.calls,
             routes=tables.routes,
             in_steps={
+                **self.admin.info.in_steps(),
                 RequestCode.PULL_MESSAGE: self.pull.steps,
                 RequestCode.LITE_PULL_MESSAGE: self.pull.steps,
             },

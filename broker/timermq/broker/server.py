@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
@@ -51,7 +51,7 @@ class Server:
         connect: Makes a connection of an accepted stream.
         clients: Registrations, looked through for those that have expired.
         sockets: Those that are accepted.
-        at_sweep: Called every ten seconds while there are connections.
+        at_sweep: Called when a first connection comes, and every ten seconds while there are any.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Server:
         connect: MakeConnection,
         clients: ClientRegistry,
         sockets: Sockets,
-        at_sweep: Callable[[], None],
+        at_sweep: Callable[[], Awaitable[None]],
     ) -> None:
         self._options = options
         self._connect = connect
@@ -188,8 +188,10 @@ class Server:
         idle = self._options.server_channel_max_idle_time_seconds
         first = self._options.first_request_timeout_seconds
         while True:
-            while not self._connections:
-                await self._first_connected.wait()
+            if not self._connections:
+                while not self._connections:
+                    await self._first_connected.wait()
+                await self._at_sweep()
             await trio.sleep(SWEEP_INTERVAL)
             now = trio.current_time()
             for connection in list(self._connections):
@@ -198,7 +200,7 @@ class Server:
                 elif not connection.session.is_known and connection.session.opened_at < now - first:
                     connection.close(f"no request that may be done within {first} s")
             self._clients.close_expired()
-            self._at_sweep()
+            await self._at_sweep()
 
 
 async def bind(host: str, port: int) -> trio.SocketListener:

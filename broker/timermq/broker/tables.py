@@ -11,8 +11,10 @@ from timermq.pipeline.admission.delay_level import DelayLevels
 from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from .admin.broker_rates import BrokerRates, Totals
+from .admin.broker_stats import BrokerStats
 from .admin.client_calls import ClientCalls
 from .admin.offset_reset import OffsetResets
+from .admin.put_times import PutTimes
 from .client_registry import ClientRegistry
 from .consumer_offset import ConsumerOffsetTable
 from .consuming.long_polling import LongPolling
@@ -21,6 +23,7 @@ from .consuming.subscription_questions import SubscriptionQuestions
 from .costly_requests import CostlyRequests
 from .durable_answers import DurableAnswers
 from .durations import Durations
+from .metrics.stored_sizes import StoredSizes
 from .namesrv.kv_config import KvConfigTable
 from .namesrv.own_broker import OwnBroker
 from .namesrv.route_table import RouteTable
@@ -42,6 +45,8 @@ class Tables:
     durable: DurableAnswers
     locks: QueueLockTable
     rates: BrokerRates
+    stats: BrokerStats
+    put_times: PutTimes
     routes: RouteTable
     own: OwnBroker
     texts: KvConfigTable
@@ -69,6 +74,7 @@ def make_tables(
         current_time=trio.current_time,
         expired_after=options.channel_expired_timeout_ms / 1000,
     )
+    stats = _make_stats(options, timer_store, now_ms)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
     return Tables(
@@ -87,8 +93,10 @@ def make_tables(
             costly,
             held_per_session_max=options.held_pulls_per_connection_max,
         ),
-        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max),
-        rates=_make_rates(timer_store, now_ms),
+        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max, stats.put_times),
+        rates=stats.rates,
+        stats=stats,
+        put_times=stats.put_times,
         routes=RouteTable(current_time=trio.current_time, options=options),
         own=OwnBroker(options=options, topics=topics, address=address),
         texts=KvConfigTable(),
@@ -102,15 +110,31 @@ def make_tables(
     )
 
 
-def _make_rates(timer_store: TimerMessageStore, now_ms: Callable[[], int]) -> BrokerRates:
+def _make_stats(
+    options: BrokerOptions, timer_store: TimerMessageStore, now_ms: Callable[[], int]
+) -> BrokerStats:
+    sizes = StoredSizes()
+    sizes.begin(timer_store.store)
+
     def totals() -> Totals:
         counts = timer_store.counts
         return Totals(
             put=timer_store.store.statistics().put_count,
+            user_put=sizes.user_count,
             got=rates.got_count,
+            user_got=rates.user_got_count,
+            found=rates.found_count,
+            missed=rates.missed_count,
             enqueued=counts.enqueued,
             dequeued=counts.delivered + counts.rolled + counts.cancelled,
         )
 
     rates = BrokerRates(totals, now_ms=now_ms, current_time=trio.current_time)
-    return rates
+    return BrokerStats(
+        store=timer_store.store,
+        rates=rates,
+        sizes=sizes,
+        put_times=PutTimes(now_ms),
+        cluster=options.broker_cluster_name,
+        current_time=trio.current_time,
+    )

@@ -9,6 +9,7 @@ import pytest
 
 from broker_rig import ADDRESS, BROKER, Rig
 from timermq.broker.admin.admin_processors import AdminProcessors
+from timermq.broker.admin.runtime_info import RuntimeInfo
 from timermq.broker.broker_parts import BrokerParts
 from timermq.broker.bulk.bulk_scheduling import BulkScheduling
 from timermq.broker.processors import Processors
@@ -27,6 +28,7 @@ OWN = {
     "open_doors",
     "reader",
     "run_reader",
+    "runtime",
     "saved",
     "send",
     "source",
@@ -51,7 +53,7 @@ def processor_types() -> list[type[attrs.AttrsInstance]]:
     """The classes that are made of parts."""
     members = [one for group in GROUPS for one in get_type_hints(group).values()]
     made = [one for one in members if attrs.has(one) and one not in GROUPS]
-    return [*made, SnapshotSource]
+    return [*made, SnapshotSource, RuntimeInfo]
 
 
 @pytest.mark.parametrize("processor", processor_types())

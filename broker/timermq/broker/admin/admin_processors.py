@@ -19,6 +19,7 @@ from .group_processor import GroupProcessor
 from .offset_reset_processor import OffsetResetProcessor
 from .replica_processor import ReplicaProcessor
 from .request_mode_processor import RequestModeProcessor
+from .runtime_info import RuntimeInfo
 from .topic_processor import Saved, TopicProcessor
 
 
@@ -43,7 +44,7 @@ class AdminProcessors:
         return cls(
             topic=make(TopicProcessor, made=tables.topics_made, saved=saved),
             group=make(GroupProcessor, made=tables.groups_made, saved=saved),
-            info=make(BrokerInfoProcessor, started_ms=parts.now_ms()),
+            info=make(BrokerInfoProcessor, runtime=make(RuntimeInfo, started_ms=parts.now_ms())),
             connections=make(ConnectionListProcessor),
             consume_stats=make(ConsumeStatsProcessor),
             offset_reset=make(OffsetResetProcessor, saved=saved),

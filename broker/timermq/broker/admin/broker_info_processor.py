@@ -5,7 +5,6 @@ Source: Java ``AdminBrokerProcessor``: ``prepareRuntimeInfo``, ``getBrokerConfig
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -13,7 +12,7 @@ import structlog
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.admin_body import decode_properties, encode_properties
-from timermq.remoting.codes import VERSION, RequestCode, ResponseCode
+from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.query_header import StatsHeader
 from timermq.remoting.queue_json import encode_json
@@ -25,16 +24,15 @@ from timermq.timerstore.fastjson import fastjson
 from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
 from ..deferred_answers import answer_later
-from ..dispatcher import Handler
+from ..dispatcher import Handler, StepHandler
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
-from ..topic_config import TopicConfig, TopicConfigTable
-from .broker_rates import DAY_MS, HOUR_MS, MINUTE_MS, BrokerRates, Totals, topic_put_count
+from ..steps import Steps, at_once
+from ..topic_config import TopicConfigTable
+from .broker_stats import STATISTICS, BrokerStats, per_call, tps
 from .live_settings import change_settings, settings_text
-
-STATS_TOPIC_PUT = "TOPIC_PUT_NUMS"
-STATS_GROUP_GET = "GROUP_GET_NUMS"
+from .runtime_info import RuntimeInfo
 
 log = structlog.get_logger("timermq.broker.admin.broker_info_processor")
 
@@ -47,9 +45,9 @@ class BrokerInfoProcessor:
     timer_store: TimerMessageStore
     topics: TopicConfigTable
     offsets: ConsumerOffsetTable
-    rates: BrokerRates
+    stats: BrokerStats
+    runtime: RuntimeInfo
     now_ms: Callable[[], int]
-    started_ms: int
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to the method that answers it."""
@@ -66,9 +64,18 @@ class BrokerInfoProcessor:
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.clean_files,
         }
 
-    def runtime_info(self, _session: Session, command: Command) -> Command:
+    def in_steps(self) -> Mapping[int, StepHandler]:
+        """Request code to the steps of an answer that may take long."""
+        return {RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info_steps}
+
+    def runtime_info(self, session: Session, command: Command) -> Command | None:
         """How busy the broker is, name by name (28)."""
-        table = {**self._identity(), **self._traffic(), **self._files(), **self._timers()}
+        return at_once(self.runtime_info_steps(session, command))
+
+    def runtime_info_steps(self, _session: Session, command: Command) -> Steps[Command | None]:
+        """The same in steps: messages since the last reading of the queues are counted first."""
+        yield from self.stats.sizes.read(self.timer_store.store)
+        table = self.runtime.table()
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"table": table}))
 
     def config(self, _session: Session, command: Command) -> Command:
@@ -117,34 +124,24 @@ class BrokerInfoProcessor:
         return command.answer(ResponseCode.SUCCESS, body=metrics.encode())
 
     def stats_data(self, _session: Session, command: Command) -> Command:
-        """Messages of the last minute, hour and day: put to a topic, or got of it by a group (315).
-
-        What a group got is known for the last minute only.
-        """
+        """Growth of one of ``STATISTICS`` in the last minute, hour and day (315)."""
         header = StatsHeader.of(command)
         name, key = header.stats_name, header.stats_key
-        if name == STATS_TOPIC_PUT:
-            now_ms, store = self.now_ms(), self.timer_store.store
-            config = self.topics.get(key) or TopicConfig(topic_name=key, write_queue_nums=0)
-            spans = (MINUTE_MS, HOUR_MS, DAY_MS)
-            sums = [topic_put_count(store, config, from_ms=now_ms - span) for span in spans]
-        elif name == STATS_GROUP_GET:
-            topic, _, group = key.partition("@")
-            sums = [self.rates.consumed(topic, group), 0, 0]
-        else:
+        found = self.stats.growth(name, key)
+        if found is None:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
-                "STATS_NAME",
-                f"expected {STATS_TOPIC_PUT} or {STATS_GROUP_GET}, found {ascii(name)[:130]}",
+                "STATS_NAME" if name not in STATISTICS else "STATS_KEY",
+                f"The stats <{ascii(name)[1:-1][:130]}> <{ascii(key)[1:-1][:260]}> not exist",
             )
+        _, column = STATISTICS[name]
         body = {
-            field: {"avgpt": 0.0, "sum": count, "tps": count / (span / 1000)}
-            for field, span, count in zip(
-                ("statsMinute", "statsHour", "statsDay"),
-                (MINUTE_MS, HOUR_MS, DAY_MS),
-                sums,
-                strict=True,
-            )
+            span: {
+                "avgpt": per_call(growth, column),
+                "sum": growth.counts[column],
+                "tps": tps(growth, column),
+            }
+            for span, growth in found.items()
         }
         return command.answer(ResponseCode.SUCCESS, body=encode_json(body))
 
@@ -161,85 +158,3 @@ class BrokerInfoProcessor:
     def _sections(self) -> Sequence[attrs.AttrsInstance]:
         """The options that this broker works with."""
         return self.options, self.timer_store.store.options, self.timer_store.options
-
-    def _identity(self) -> dict[str, str]:
-        uptime_ms = max(self.now_ms() - self.started_ms, 0)
-        version = importlib.metadata.version("timermq")
-        return {
-            "bootTimestamp": str(self.started_ms),
-            "brokerActive": "true",
-            "brokerVersion": str(VERSION),
-            "brokerVersionDesc": f"TIMERMQ_{version}",
-            "runtime": _duration(uptime_ms),
-            "startAcceptSendRequestTimeStamp": str(
-                self.options.start_accept_send_request_time_stamp
-            ),
-        }
-
-    def _traffic(self) -> dict[str, str]:
-        now, rates = self.rates.totals(), self.rates
-        morning, yesterday = rates.morning, rates.yesterday_morning
-        got_tps = _rates(rates.rates(lambda one: one.got))
-        return {
-            "getFoundTps": got_tps,
-            "getTransferredTps": got_tps,
-            "msgGetTotalTodayMorning": str(morning.got),
-            "msgGetTotalTodayNow": str(now.got),
-            "msgGetTotalYesterdayMorning": str(yesterday.got),
-            "msgPutTotalTodayMorning": str(morning.put),
-            "msgPutTotalTodayNow": str(now.put),
-            "msgPutTotalYesterdayMorning": str(yesterday.put),
-            "putTps": _rates(rates.rates(lambda one: one.put)),
-            # RocketMQ's pools of threads: here requests wait in sockets alone.
-            **{
-                f"{pool}ThreadPoolQueue{what}": "0"
-                for pool in ("ack", "litePull", "pull", "query", "send")
-                for what in ("Capacity", "HeadWaitTimeMills", "Size")
-            },
-        }
-
-    def _files(self) -> dict[str, str]:
-        store = self.timer_store.store
-        log_, now = store.commit_log, store.statistics()
-        return {
-            "commitLogDiskRatio": f"{now.disk_used_ratio:.4f}",
-            "commitLogMaxOffset": str(now.max_phy_offset),
-            "commitLogMinOffset": str(now.min_phy_offset),
-            "consumeQueueDiskRatio": f"{now.disk_used_ratio:.4f}",
-            "dispatchBehindBytes": str(now.max_phy_offset - now.dispatched_to),
-            "dispatchMaxBuffer": "0",
-            "earliestMessageTimeStamp": str(log_.earliest_store_ms() or self.now_ms()),
-            "pageCacheLockTimeMills": "0",
-            "remainHowManyDataToFlush": str(log_.max_offset - log_.flushed_where),
-        }
-
-    def _timers(self) -> dict[str, str]:
-        timer, state = self.timer_store.statistics(), self.timer_store.state
-        behind_ms = max(min(timer.now_ms, state.write_ms) - timer.read_ms, 0)
-        return {
-            "timerCongestNum": str(timer.pending),
-            "timerDequeueTps": f"{self._rate(lambda one: one.dequeued):.2f}",
-            "timerEnqueueTps": f"{self._rate(lambda one: one.enqueued):.2f}",
-            "timerOffsetBehind": str(max(timer.queue_offset_max - timer.commit_queue_offset, 0)),
-            "timerReadBehind": str(behind_ms // 1000),
-            # Left by RocketMQ in queues of classic levels; here levels wait on the wheel.
-            **{
-                f"scheduleMessageOffset_{level}": f"{next_offset},{end}"
-                for level, (next_offset, end) in self.timer_store.takeover.progress().items()
-            },
-        }
-
-    def _rate(self, value: Callable[[Totals], int]) -> float:
-        return self.rates.rates(value)[1]
-
-
-def _rates(rates: Sequence[float]) -> str:
-    return " ".join(f"{rate:.2f}" for rate in rates)
-
-
-def _duration(time_ms: int) -> str:
-    """As Java writes it: ``[ 0 days, 0 hours, 1 minutes, 9 seconds ]``."""
-    minutes, seconds = divmod(time_ms // 1000, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"

@@ -9,26 +9,22 @@ Source: Java ``BrokerStats``, ``BrokerStatsManager``, ``StoreStatsService``.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 import attrs
 
 from timermq.timerstore.message_store import MessageStore
 
 from ..topic_config import TopicConfig
+from ..topic_validator import is_system_topic
 
 SPANS = (10.0, 60.0, 600.0)
 """Seconds over which rates are taken, as in RocketMQ."""
-MINUTE = 60.0
 LOOKS_MAX = 64
 """Looks kept: ten minutes of them."""
-GROUP_LOOKS_MAX = 8
-"""Looks by topic and group kept: a minute of them."""
 
 TopicGroup = tuple[str, str]
-_Look = TypeVar("_Look")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,12 +33,35 @@ class Totals:
 
     put: int = 0
     """Messages stored."""
+    user_put: int = 0
+    """Those among them that are of no topic of the broker's own, up to the last reading of the
+    queues."""
     got: int = 0
     """Messages that consumers were given."""
+    user_got: int = 0
+    """Those among them that are of no topic of the broker's own."""
+    found: int = 0
+    """Pulls that gave something."""
+    missed: int = 0
+    """Pulls that gave nothing, held ones each time that they are tried."""
     enqueued: int = 0
     """Units written to the timer log."""
     dequeued: int = 0
     """Messages that left the wheel."""
+
+
+@attrs.define(eq=False)
+class Got:
+    """Counts of a topic and group since the start."""
+
+    is_system: bool
+    """The topic is one of the broker's own."""
+    count: int = 0
+    """Messages that the group was given."""
+    size: int = 0
+    """Bytes of them."""
+    calls: int = 0
+    """Pulls that gave them."""
 
 
 class BrokerRates:
@@ -63,30 +82,28 @@ class BrokerRates:
     ) -> None:
         self.totals = totals
         """The counters as they are now."""
-        self.got: Counter[TopicGroup] = Counter()
-        """Messages given to consumers since the start, by topic and group."""
-        self.got_size: Counter[TopicGroup] = Counter()
-        """Bytes of them."""
+        self.got_by_group: dict[TopicGroup, Got] = {}
+        """What consumers were given since the start, by topic and group."""
+        self.got_count = 0
+        """Messages given to consumers since the start, those of deleted topics included."""
+        self.user_got_count = 0
+        """The same without topics of the broker's own."""
+        self.found_count = 0
+        """Pulls that gave something."""
+        self.missed_count = 0
+        """Pulls that gave nothing."""
+        self.pull_seconds_max = 0.0
+        """The longest time in which a pull was read."""
         self.pulled_to: dict[TopicGroup, dict[int, int]] = {}
         """How far the last pull of each has looked, by queue: the next offset."""
         self.given_to: dict[TopicGroup, dict[int, int]] = {}
         """Next offset after the last pull of each that gave something, by queue."""
-        self._forgotten_got = 0
-        """Messages of deleted topics and groups: the broker has given them all the same."""
         self._now_ms = now_ms
         self._current_time = current_time
         self._samples: deque[tuple[float, Totals]] = deque(maxlen=LOOKS_MAX)
-        self._group_samples: deque[tuple[float, dict[TopicGroup, int]]] = deque(
-            maxlen=GROUP_LOOKS_MAX
-        )
         self._day = _day_of(now_ms())
         self.morning = self.yesterday_morning = Totals()
         """Counters at the two last midnights, or at the start."""
-
-    @property
-    def got_count(self) -> int:
-        """Messages given to consumers since the start, those of deleted topics included."""
-        return self.got.total() + self._forgotten_got
 
     def pulled(
         self, key: TopicGroup, queue_id: int, *, count: int, size: int, next_offset: int
@@ -96,9 +113,19 @@ class BrokerRates:
         Also where there are none: messages that a filter leaves out are not pending.
         """
         if count:
-            self.got[key] += count
-            self.got_size[key] += size
+            got = self.got_by_group.get(key)
+            if got is None:
+                got = self.got_by_group[key] = Got(is_system_topic(key[0]))
+            got.count += count
+            got.size += size
+            got.calls += 1
+            self.found_count += 1
+            self.got_count += count
+            if not got.is_system:
+                self.user_got_count += count
             self.given_to.setdefault(key, {})[queue_id] = next_offset
+        else:
+            self.missed_count += 1
         self.pulled_to.setdefault(key, {})[queue_id] = next_offset
 
     def forget_topic(self, topic: str) -> None:
@@ -113,7 +140,6 @@ class BrokerRates:
         """Keep the counters as they are now; once in ten seconds is enough."""
         now, totals = self._now(), self.totals()
         self._samples.append((now, totals))
-        self._group_samples.append((now, dict(self.got)))
         day = _day_of(self._now_ms())
         if day != self._day:
             self._day = day
@@ -128,37 +154,21 @@ class BrokerRates:
             found.append((last - value(first)) / max(now - at, SPANS[0]))
         return tuple(found)
 
-    def consume_tps(self, topic: str, group: str) -> float:
-        """Messages a second that a group was given of a topic, over the last minute."""
-        now, key = self._now(), (topic, group)
-        at, first = _since(self._group_samples, now - MINUTE)
-        return (self.got[key] - first.get(key, 0)) / max(now - at, SPANS[0])
-
-    def consumed(self, topic: str, group: str) -> int:
-        """Messages that a group was given of a topic in the last minute."""
-        _, first = _since(self._group_samples, self._now() - MINUTE)
-        return self.got[topic, group] - first.get((topic, group), 0)
-
     def _forget(self, keys: Iterable[TopicGroup]) -> None:
         for key in keys:
-            self._forgotten_got += self.got.pop(key, 0)
-            del self.got_size[key]  # a Counter takes it that there is none
+            self.got_by_group.pop(key, None)
             self.pulled_to.pop(key, None)
             self.given_to.pop(key, None)
-            # Topics and groups made again under these names count from 0.
-            for _, look in self._group_samples:
-                look.pop(key, None)
 
     def _now(self) -> float:
         """Trio's time; before the first look, all that was counted came in the last ten seconds."""
         now = self._current_time()
         if not self._samples:
             self._samples.append((now - SPANS[0], Totals()))
-            self._group_samples.append((now - SPANS[0], {}))
         return now
 
 
-def _since(looks: Iterable[tuple[float, _Look]], begins_at: float) -> tuple[float, _Look]:
+def _since(looks: Iterable[tuple[float, Totals]], begins_at: float) -> tuple[float, Totals]:
     """The newest look that is not newer than a time, else the oldest that there is."""
     found = None
     for look in looks:
@@ -176,8 +186,6 @@ def _day_of(time_ms: int) -> tuple[int, int]:
 
 
 MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 
 
 def topic_put_count(store: MessageStore, config: TopicConfig, *, from_ms: int) -> int:

@@ -29,7 +29,7 @@ from ..options import BrokerOptions
 from ..session import Session
 from ..subscription_group import SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
-from .broker_rates import BrokerRates
+from .broker_stats import BrokerStats
 
 LIST_SEPARATOR = ";"
 """Between the topics or groups of one parameter."""
@@ -77,7 +77,7 @@ class ConsumeStatsProcessor:
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
     clients: ClientRegistry
-    rates: BrokerRates
+    stats: BrokerStats
     address: str
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -162,7 +162,7 @@ class ConsumeStatsProcessor:
     def _stats(self, group: str, queues: Mapping[str, _Queues]) -> dict[str, object]:
         """The answer about a group's topics: how fast they are consumed, and each queue."""
         return {
-            "consumeTps": sum((self.rates.consume_tps(topic, group) for topic in queues), 0.0),
+            "consumeTps": sum((self.stats.get_tps(topic, group) for topic in queues), 0.0),
             "offsetTable": {key: one.to_json() for found in queues.values() for key, one in found},
         }
 

@@ -27,7 +27,7 @@ from ..session import Session
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
 from ..topic_validator import group_fault, is_system_group, retry_topic
-from .broker_rates import BrokerRates
+from .broker_stats import BrokerStats
 from .offset_reset import OffsetResets
 from .topic_processor import Saved
 
@@ -42,7 +42,7 @@ class GroupProcessor:
     topics: TopicConfigTable
     offsets: ConsumerOffsetTable
     resets: OffsetResets
-    rates: BrokerRates
+    stats: BrokerStats
     made: Durations[None]
     saved: Saved
 
@@ -83,7 +83,7 @@ class GroupProcessor:
 
         async def delete() -> Command:
             self.groups.delete(group)
-            self.rates.forget_group(group)
+            self.stats.forget_group(group)
             if clean_offset:
                 self.offsets.delete_group(group)
                 self.resets.forget_group(group)

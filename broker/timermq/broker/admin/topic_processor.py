@@ -38,7 +38,8 @@ from ..refusal import RefusedError
 from ..session import Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import SYSTEM_TOPICS, is_system_topic, topic_fault
-from .broker_rates import BrokerRates, topic_put_tps
+from .broker_rates import topic_put_tps
+from .broker_stats import BrokerStats
 from .offset_reset import OffsetResets
 
 QUEUE_NUMS_MAX = 65_536
@@ -63,7 +64,7 @@ class TopicProcessor:
     offsets: ConsumerOffsetTable
     resets: OffsetResets
     long_polling: LongPolling
-    rates: BrokerRates
+    stats: BrokerStats
     made: Durations[bool]
     saved: Saved
     now_ms: Callable[[], int]
@@ -77,7 +78,7 @@ class TopicProcessor:
             RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused,
             RequestCode.GET_TOPIC_CONFIG: self.get,
             RequestCode.GET_ALL_TOPIC_CONFIG: self.get_all,
-            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.GET_TOPIC_STATS_INFO: self.queue_stats,
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
         }
 
@@ -146,7 +147,7 @@ class TopicProcessor:
             ),
         )
 
-    def stats(self, _session: Session, command: Command) -> Command:
+    def queue_stats(self, _session: Session, command: Command) -> Command:
         """Start and end of each queue of a topic, and the time of its last message (202)."""
         config = self.topics.existing(TopicHeader.of(command).topic)
         store = self.timer_store.store
@@ -263,7 +264,7 @@ class TopicProcessor:
         self.resets.forget_topic(topic)
         # Held on, they would pass over the first messages of a topic that is made again.
         self.long_polling.wake_topic(topic)
-        self.rates.forget_topic(topic)
+        self.stats.forget_topic(topic)
 
     def _is_system(self, config: TopicConfig) -> bool:
         topic = config.topic_name

@@ -336,8 +336,9 @@ class PullProcessor:
                 max_offset=0 if queue is None else queue.max_offset,
             )
         store_options = self.store.options
-        until = trio.current_time() + FILTER_SECONDS
-        return self.store.get(
+        began = trio.current_time()
+        until = began + FILTER_SECONDS
+        result = self.store.get(
             pull.topic,
             pull.queue_id,
             pull.offset,
@@ -347,6 +348,8 @@ class PullProcessor:
             matches_record=pull.message_filter.matches_record,
             is_enough=lambda: trio.current_time() >= until,
         )
+        self.rates.pull_seconds_max = max(self.rates.pull_seconds_max, trio.current_time() - began)
+        return result
 
     def _refuse(
         self, session: Session, command: Command, error: RefusedError | RemoteProtocolError

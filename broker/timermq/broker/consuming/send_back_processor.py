@@ -37,9 +37,10 @@ from timermq.remoting.send_back_header import SendBackHeader
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_lookup import look_message_by_offset
 from timermq.timerstore.properties import DELAY, find
-from timermq.timerstore.record import decode_record
+from timermq.timerstore.record import Record, decode_record
 from timermq.timerstore.record_check import CheckKind, check_record
 
+from ..admin.broker_stats import BrokerStats
 from ..durable_answers import DurableAnswers
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -103,6 +104,7 @@ class SendBackProcessor:
     topics: TopicConfigTable
     groups: SubscriptionGroupTable
     durable: DurableAnswers
+    stats: BrokerStats
     _turn: Iterator[int] = attrs.field(factory=itertools.count, init=False)
 
     def handle(self, session: Session, command: Command) -> Command | None:
@@ -119,14 +121,23 @@ class SendBackProcessor:
             return command.answer(ResponseCode.SUCCESS)
         retry = self._retry_topic(group, session.owner)
         record = self._find(header.offset)
-        times = decode_record(record).reconsume_times
+        tried = decode_record(record)
+        times = tried.reconsume_times
         level = header.delay_level
-        if level < 0 or times >= retry_times_max(session, group, header.max_reconsume_times):
+        is_dead = level < 0 or times >= retry_times_max(session, group, header.max_reconsume_times)
+        if is_dead:
             end = self._give_up(record, group, session.owner)
         else:
             end = self._try_again(record, group, retry, self._delay(group, level, times))
+        topic = self._first_topic(tried)
+        self.stats.count_sent_back(topic, group.group_name, is_retry=not is_dead)
         answer = command.answer(ResponseCode.SUCCESS)
         return answer if command.is_oneway else self.durable.answer(session, answer, end)
+
+    def _first_topic(self, tried: Record) -> str:
+        """Where the message was sent to: its property may say so, if that topic is there."""
+        origin = (find(tried.properties, RETRY_TOPIC) or b"").decode(errors="replace")
+        return tried.topic if self.topics.get(origin) is None else origin
 
     def _retry_topic(self, group: SubscriptionGroupConfig, owner: str) -> TopicConfig:
         topic = retry_topic(group.group_name)

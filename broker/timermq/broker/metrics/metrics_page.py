@@ -37,7 +37,6 @@ from .metrics_snapshot import (
     stored_by_topic,
 )
 from .requested_delays import RequestedDelays
-from .stored_sizes import StoredSizes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH = 1.0
@@ -67,12 +66,10 @@ class MetricsPage:
     _made_at: float | None = attrs.field(default=None, init=False)
     """trio's time of the page; None: there is none."""
     _making: trio.Lock = attrs.field(factory=trio.Lock, init=False)
-    _sizes: StoredSizes = attrs.field(factory=StoredSizes, init=False)
     _delays: RequestedDelays = attrs.field(factory=RequestedDelays, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Begin the counts that are read from files since the start."""
-        self._sizes.begin(self.timer_store.store)
         self._delays.begin(self.timer_store.files.timer_log)
 
     async def text(self) -> bytes:
@@ -96,7 +93,7 @@ class MetricsPage:
     def _read(self, reading: _Reading) -> Iterator[None]:
         """Read what grows with queues, topics and groups, in pieces."""
         tables, store = self.tables, self.timer_store.store
-        yield from self._sizes.read(store)
+        yield from tables.stats.sizes.read(store)
         yield from self._delays.read(self.timer_store.files.timer_log)
         topics = [one.topic_name for one in tables.topics.all()]
         reading.delays = yield from self._delays.by_topic(topics)
@@ -124,6 +121,7 @@ class MetricsPage:
         )
         cpu_ms, memory_size, memory_own_size = self.source.process()
         producers, consumers = connections(self.tables.clients)
+        got = self.tables.rates.got_by_group
         oldest_ms = store.commit_log.earliest_store_ms()
         return MetricsSnapshot(
             broker_name=options.broker_name,
@@ -138,9 +136,9 @@ class MetricsPage:
             message_reserve_ms=0 if oldest_ms is None else max(0, timer.now_ms - oldest_ms),
             stored_by_topic=stored_by_topic(reading.ends),
             message_types=message_types(self.tables.topics.all()),
-            pulled=dict(self.tables.rates.got),
-            pulled_size=dict(self.tables.rates.got_size),
-            sizes=self._sizes.by_topic,
+            pulled={place: one.count for place, one in got.items()},
+            pulled_size={place: one.size for place, one in got.items()},
+            sizes=self.tables.stats.sizes.by_topic,
             delays=reading.delays,
             groups=reading.groups,
             topics_made=self.tables.topics_made.by_outcome,

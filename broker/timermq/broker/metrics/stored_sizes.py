@@ -1,7 +1,8 @@
-"""How large the messages are that come to each topic, read from the queues at a scrape.
+"""How many messages come to each topic and how large they are, read from the queues now and then.
 
 A unit of a queue has the size of its record, so that a message costs nothing on its way. Messages
-that are cleaned before they were read are not counted.
+that are cleaned before they were read are not counted. Scrapes of metrics read, and the broker's
+statistics; one may begin while another has its pause.
 
 Source: Java ``SendMessageProcessor.handlePutMessageResult``; bounds as in
 ``BrokerMetricsManager.registerMetricsView``.
@@ -17,6 +18,7 @@ import numpy as np
 from timermq.timerstore.message_store import MessageStore
 
 from ..histogram import Histogram
+from ..topic_validator import DLQ_GROUP_TOPIC_PREFIX, TRANS_OP_HALF_TOPIC, is_system_topic
 
 SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 """Bytes of a record: bounds of the histogram."""
@@ -33,6 +35,11 @@ class StoredSizes:
     """Bytes of records, by topic, since a beginning."""
 
     by_topic: dict[str, Histogram] = attrs.field(factory=dict[str, Histogram], init=False)
+    count: int = attrs.field(default=0, init=False)
+    """Messages of all topics, deleted ones too, as RocketMQ counts them for a broker: without dead
+    letters and without the marks that end transactions."""
+    user_count: int = attrs.field(default=0, init=False)
+    """Those among them that are of no topic of the broker's own."""
     _seen: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int], init=False)
     """Queue to the offset of the first unit that was not read."""
 
@@ -49,24 +56,30 @@ class StoredSizes:
         for number, queue in enumerate(store.queues(), 1):
             if number % QUEUE_COUNT == 0:
                 yield
-            place = queue.topic, queue.queue_id
+            place, end = (queue.topic, queue.queue_id), queue.max_offset
             if store.queue(*place) is not queue:
                 continue  # it was deleted while others had their turn
-            first, end = self._seen.get(place, 0), queue.max_offset
-            if first > end:
-                first = 0  # it was deleted, and made again
-            self._seen[place] = first = max(first, queue.min_offset)
+            if self._seen.get(place, 0) > end:
+                self._seen[place] = 0  # it was deleted, and made again
             known += 1
-            while first < end and store.queue(*place) is queue:
+            while store.queue(*place) is queue:
+                first = max(self._seen.get(place, 0), queue.min_offset)
+                self._seen[place] = first
+                if first >= end:
+                    break
                 units = queue.units(first, min(end - first, READ_COUNT))
                 if not len(units):
                     break
+                self._seen[place] = first + len(units)
                 self._count(queue.topic, units["size"].astype(np.int64))
-                first += len(units)
-                self._seen[place] = first
                 yield
         if len(self._seen) > known:
             self._forget(store)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is deleted: one that is made again under its name counts from 0."""
+        self.by_topic.pop(topic, None)
+        self._seen = {place: end for place, end in self._seen.items() if place[0] != topic}
 
     def _forget(self, store: MessageStore) -> None:
         """Drop the counts of deleted topics."""
@@ -83,6 +96,10 @@ class StoredSizes:
         found = self.by_topic.get(topic)
         if found is None:
             found = self.by_topic[topic] = Histogram(SIZE_BOUNDS)
+        if topic != TRANS_OP_HALF_TOPIC and not topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+            self.count += len(sizes)
+            if not is_system_topic(topic):
+                self.user_count += len(sizes)
         places = np.searchsorted(_BOUNDS, sizes)
         counts = np.bincount(places, minlength=len(SIZE_BOUNDS) + 1)
         found.add(counts.tolist(), int(sizes.sum()))

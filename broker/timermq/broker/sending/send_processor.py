@@ -22,6 +22,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
 from timermq.timerstore.store_options import FlushDiskType
 
+from ..admin.broker_stats import BrokerStats
 from ..durable_answers import DurableAnswers, UnflushedAnswer
 from ..refusal import RefusedError, refusal_answer
 from ..session import Answer, Session
@@ -30,7 +31,14 @@ from ..transactions.transactions import Transactions
 from .run_answers import run_answers
 from .run_reader import RunReader
 from .send_reader import SendReader
-from .send_request import Addressed, AddressedRun, AnswerFacts, SendRequest, SingleSend
+from .send_request import (
+    Addressed,
+    AddressedRun,
+    AnswerFacts,
+    BatchSend,
+    SendRequest,
+    SingleSend,
+)
 
 SessionRequest = tuple[Session, Request]
 """A send and who sends it."""
@@ -90,6 +98,7 @@ class SendProcessor:
     run_reader: RunReader
     reader: SendReader
     durable: DurableAnswers
+    stats: BrokerStats
     facts: AnswerFacts
     requests: int = 0
     """Requests so far."""
@@ -152,9 +161,13 @@ class SendProcessor:
 
     def _put_run(self, session: Session, sent: AddressedRun) -> list[tuple[Session, Answer]]:
         """Put a run as columns, in a put of its own."""
-        self.requests += len(sent.run)
-        self.messages += len(sent.run)
+        count = len(sent.run)
+        self.requests += count
+        self.messages += count
+        put_times = self.stats.put_times
+        begun_ms = put_times.now_ms()
         result = self.run_admission.put(sent.columns)
+        put_times.count(begun_ms, count)
         if isinstance(result, list):
             sends = [(session, *pair) for pair in zip(sent.run.sends(), sent.each(), strict=True)]
             return self._answer_sends(sends, result)
@@ -167,7 +180,10 @@ class SendProcessor:
     ) -> list[tuple[Session, Answer]]:
         """Put the sends of a chunk that all fit into runs, with no sync to wait for."""
         self.messages += len(sends)
+        put_times = self.stats.put_times
+        begun_ms = put_times.now_ms()
         results = self.timer_store.put([sent.message for _, _, sent in sends])
+        put_times.count(begun_ms, len(sends))
         return self._answer_sends(sends, results)
 
     def _answer_sends(
@@ -217,16 +233,16 @@ class SendProcessor:
     def _put(self, sends: _SortedSends) -> list[tuple[Session, Answer]]:
         read, halves = sends.read, sends.halves
         answers: list[tuple[Session, Answer]] = []
+        begun_ms = self.stats.put_times.now_ms()
         if read.requests:
-            answers += self._answers(read, self.timer_store.put(read.messages))
+            answers += self._answers(read, self.timer_store.put(read.messages), begun_ms)
         if halves.requests:
-            answers += self._answers(
-                halves, self.transactions.put_halves(halves.messages, halves.owners)
-            )
+            results = self.transactions.put_halves(halves.messages, halves.owners)
+            answers += self._answers(halves, results, begun_ms)
         return answers
 
     def _answers(
-        self, sends: _Sends, results: Sequence[TimerPutResult]
+        self, sends: _Sends, results: Sequence[TimerPutResult], begun_ms: int
     ) -> list[tuple[Session, Answer]]:
         """The answers of now; those that wait for a flush follow."""
         self.messages += len(sends.messages)
@@ -237,14 +253,18 @@ class SendProcessor:
         for session, request, count in sends.requests:
             own = results[first : first + count]
             first += count
+            if isinstance(request, BatchSend) and own[0].out_ms is None:
+                stored = sum(one.result.status.is_stored for one in own)
+                self.stats.count_batch(request.parts[0].topic, stored)
             if request.command.is_oneway:
                 continue
             answer = request.answer(self.facts, own)
             end = max((one.result.end for one in own if one.result.status.is_stored), default=0)
             if is_sync and request.waits and end:
-                unflushed.append(UnflushedAnswer(session, answer, end))
+                unflushed.append(UnflushedAnswer(session, answer, end, begun_ms))
             else:
                 answers.append((session, answer))
+        self.stats.put_times.count(begun_ms, len(sends.requests) - len(unflushed))
         if unflushed:
             self.durable.add(unflushed)
         return answers

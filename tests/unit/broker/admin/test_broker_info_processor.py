@@ -15,26 +15,6 @@ from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import save_json_now
 
 
-async def test_runtime_info() -> None:
-    """The names that Java's tools read; numbers are of this moment."""
-    rig = Rig()
-    rig.send("T")
-    rig.send("T", properties="UNIQ_KEY\x01K1\x02TIMER_DELAY_MS\x015000\x02")
-    rig.call(11, pull_ext("T"))
-    rig.clock.time_ms += 90_061_000
-    table = json.loads(rig.call(28).body)["table"]
-
-    assert table["msgPutTotalTodayNow"] == "2"
-    assert table["msgGetTotalTodayNow"] == "1"
-    assert table["runtime"] == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
-    assert table["putTps"].split()[0] == "0.20"
-    assert table["earliestMessageTimeStamp"] == "1700000000000"
-    assert table["brokerActive"] == "true"
-    assert table["timerOffsetBehind"] == "1"
-    assert table["sendThreadPoolQueueSize"] == "0"
-    assert all(isinstance(value, str) for value in table.values())
-
-
 async def test_levels_that_rocketmq_left() -> None:
     """Of each level that has a queue: the next message, and the end; new ones wait on the wheel."""
     clock = ManualClock()
@@ -134,23 +114,6 @@ async def test_the_timer_s_files() -> None:
 
     assert len(struct.unpack(">7q", body)) == 7
     assert json.loads(rig.call(61).body)["timingCount"] == {}
-
-
-async def test_statistics_by_name() -> None:
-    """Of a topic for minute, hour and day, of a group for the minute."""
-    rig = Rig()
-    rig.send("T")
-    rig.clock.time_ms += 120_000
-    rig.send("T")
-    rig.call(11, pull_ext("T"))
-    put = json.loads(rig.call(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}).body)
-    got = json.loads(rig.call(315, {"statsName": "GROUP_GET_NUMS", "statsKey": "T@G"}).body)
-    none = json.loads(rig.call(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "none"}).body)
-
-    assert [put[span]["sum"] for span in ("statsMinute", "statsHour", "statsDay")] == [1, 2, 2]
-    assert got["statsMinute"]["sum"] == 2
-    assert none["statsDay"]["sum"] == 0
-    assert rig.call(315, {"statsName": "COLOUR", "statsKey": "T"}).code == 1
 
 
 async def test_cleaning_on_request(autojump_clock: trio.testing.MockClock) -> None:

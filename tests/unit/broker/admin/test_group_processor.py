@@ -60,7 +60,7 @@ async def test_a_deleted_group_is_counted_no_more(
             await peer.call(11, pull_ext("T", group))
         await peer.call(207, {"groupName": "G"})
 
-        assert list(rates.got) == list(rates.got_size) == [("T", "H")]
+        assert list(rates.got_by_group) == [("T", "H")]
         assert rates.totals().got == 2
 
 

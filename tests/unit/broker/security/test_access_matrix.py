@@ -82,6 +82,8 @@ GOOD_CODES: dict[int, int] = {
     RequestCode.CONSUME_MESSAGE_DIRECTLY: 207,
     RequestCode.SEND_REPLY_MESSAGE: 207,
     RequestCode.SEND_REPLY_MESSAGE_V2: 207,
+    # Statistics are read every ten seconds, while connections are there: here none is.
+    RequestCode.VIEW_BROKER_STATS_DATA: 1,
 }
 """What they are answered with, but for 0."""
 
