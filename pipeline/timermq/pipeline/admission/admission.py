@@ -292,9 +292,7 @@ class TimerAdmission:
         self.counts.already_due += 1
         return Admitted(message=message, deliver_ms=deliver_ms)
 
-    def _on_the_wheel(
-        self, message: Message, deliver_ms: int, now_ms: int, level: int
-    ) -> Admitted:
+    def _on_the_wheel(self, message: Message, deliver_ms: int, now_ms: int, level: int) -> Admitted:
         by_level = level > 0
         delay_max_ms = self._options.timer_max_delay_sec * 1000
         if (not by_level and deliver_ms - now_ms > delay_max_ms) or deliver_ms > EPOCH_MS_MAX:

@@ -38,7 +38,7 @@ class Destination:
 
 
 _destinations: dict[bytes, Destination] = {}
-"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it, with ``NO_LEVEL`` and without.
+"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it, some with ``NO_LEVEL``.
 All are legal: a record with another one is looked at key by key, and quarantined."""
 
 known_destination = _destinations.get

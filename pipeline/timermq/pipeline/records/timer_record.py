@@ -7,9 +7,10 @@ moment among its properties. Ours end, in this order, with::
     [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02] [DELAY\x010\x02]
     TIMER_OUT_MS\x01<13 digits>\x02
 
-(without the blanks; ``DELAY`` where the message has a level, see ``NO_LEVEL``). Java reads them like
-any properties; we find them with two slices, and the delivered record keeps what stands before
-``REAL_TOPIC``: the producer's own properties, with the level, and the exact moment. That ``REAL_TOPIC`` is searched from the end is safe because admission refuses the
+(without the blanks; ``DELAY`` where the message has a level, see ``NO_LEVEL``). Java reads them
+like any properties; we find them with two slices, and the delivered record keeps what stands before
+``REAL_TOPIC``: the producer's own properties, with the level, and the exact moment. That
+``REAL_TOPIC`` is searched from the end is safe because admission refuses the
 internal names from outside.
 
 A record that Java wrote has the keys in any order, and no exact moment when the producer asked for
