@@ -57,7 +57,7 @@ class Row:
     """The difference is there with ``leave_timer_properties``, too."""
 
     def places(self) -> set[tuple[str, str]]:
-        """Messages and properties."""
+        """Messages, each with one of the properties."""
         return {(way, name) for way in self.ways for name in self.names}
 
 
@@ -65,7 +65,7 @@ TABLE = (
     Row(
         ("REAL_TOPIC", "REAL_QID"),
         (*TIMERS, *LEVELS),
-        "RocketMQ leaves them, and refuses or misroutes what is forwarded with them",
+        "only a broker sets them: ours takes them off, so that a copy can be forwarded",
         also_left=False,
     ),
     Row(
@@ -148,7 +148,7 @@ def ours_with(home: Path, client: Client, *flags: str) -> Seen:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory, java_client: Client) -> Seen:
-    """With the usual settings."""
+    """What our broker lets consumers see with the usual settings."""
     return ours_with(tmp_path_factory.mktemp("ours"), java_client)
 
 
