@@ -38,7 +38,7 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 from ..records.delete_message import deleted_key, found_by_its_target
 from ..records.system_topics import is_trace_topic
 from ..records.timer_properties import DELETE_NAME, DELIVER_NAME, INTERNAL_NAMES, REQUEST_NAMES
-from ..records.timer_record import TIMER_TOPIC, has_level, timer_tail
+from ..records.timer_record import TIMER_TOPIC, has_level, hide_level, timer_tail
 from ..state.timer_options import TimerOptions
 from .delay_level import DelayLevels
 from .run_request import (
@@ -333,12 +333,10 @@ class TimerAdmission:
             )
         self.counts.timers += 1
         tail = timer_tail(
-            deliver_ms=deliver_ms,
-            out_ms=out_ms,
-            topic=message.topic,
-            queue_id=message.queue_id,
-            by_level=by_level and has_level(own),
+            deliver_ms=deliver_ms, out_ms=out_ms, topic=message.topic, queue_id=message.queue_id
         )
+        if by_level and has_level(own):
+            tail = hide_level(tail)
         redirected = Message(
             TIMER_TOPIC,
             0,

@@ -83,7 +83,7 @@ def read_columns(block: RecordBlock, precision_ms: int) -> TimerColumns | None:
     if (out_ms % precision_ms).any():
         return None
     of_row = tails.of_row
-    if any(text.endswith(_LEVEL_END) for text in tails.texts):
+    if len(known) > 1 and any(text.endswith(_LEVEL_END) for text in tails.texts):
         numbers = {one: number for number, one in enumerate(dict.fromkeys(known))}
         of_row = np.array([numbers[one] for one in known], np.intp)[of_row]
         known = list(numbers)

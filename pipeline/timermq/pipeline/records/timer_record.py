@@ -115,15 +115,21 @@ def timer_tail(
         order_py: Position of its first record.
         by_level: The producer's own properties have a delay level.
     """
-    if rolls or by_level:
-        more = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py) if rolls else b""
-        more += NO_LEVEL if by_level else b""
-        return _tail_template(topic, queue_id, more) % (deliver_ms, out_ms)
-    return _tail_template(topic, queue_id) % (deliver_ms, out_ms)
+    if rolls:
+        rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py)
+        tail = _tail_template(topic, queue_id, rolled) % (deliver_ms, out_ms)
+    else:
+        tail = _tail_template(topic, queue_id) % (deliver_ms, out_ms)
+    return hide_level(tail) if by_level else tail
+
+
+def hide_level(tail: bytes) -> bytes:
+    """The tail of a message whose own properties have a level, with ``NO_LEVEL``."""
+    return tail[:-OUT_SIZE] + NO_LEVEL + tail[-OUT_SIZE:]
 
 
 @lru_cache(DESTINATION_COUNT_MAX)
-def _tail_template(topic: str, queue_id: int, more: bytes = b"") -> bytes:
+def _tail_template(topic: str, queue_id: int, rolled: bytes = b"") -> bytes:
     """A tail with places for the moment and its slot."""
     return b"%b%%013d\x02%b%b\x02%b%d\x02%b%b%%013d\x02" % (
         DELIVER,
@@ -131,7 +137,7 @@ def _tail_template(topic: str, queue_id: int, more: bytes = b"") -> bytes:
         topic.encode().replace(b"%", b"%%"),
         REAL_QID,
         queue_id,
-        more,
+        rolled,
         OUT,
     )
 
