@@ -33,6 +33,7 @@ tails = st.builds(
     out_ms=st.just(SLOT_MS),
     topic=st.sampled_from(["A", "B", "%RETRY%G", "t" * 127]),
     queue_id=st.integers(0, 12),
+    by_level=st.booleans(),
 )
 odd_tails = st.one_of(
     st.builds(

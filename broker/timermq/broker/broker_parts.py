@@ -67,7 +67,11 @@ class BrokerParts:
             tables=tables,
             run_admission=RunAdmission(timer_store),
             checks=SendChecks(options, tables.topics, tables.groups, tables.locks, now_ms),
-            stamp=MessageStamp(options, unique_ids),
+            stamp=MessageStamp(
+                options,
+                unique_ids,
+                leave_timer_properties=timer_store.options.leave_timer_properties,
+            ),
             now_ms=now_ms,
         )
 

@@ -7,20 +7,25 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.hook.SendMessageContext;
+import org.apache.rocketmq.client.hook.SendMessageHook;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.client.producer.TransactionSendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * TransactionClient NAMESRV TOPIC GROUP: a transactional producer (group GROUP-P) and a push consumer that stay until
  * the input ends. Lines of the input, with a decision of COMMIT_MESSAGE, ROLLBACK_MESSAGE and UNKNOW:
  *
- *   send NAME DECISION [DELAY_MS]   sends a message; the local transaction decides so
- *   decide NAME DECISION            answers checks about it so from now on; until then they are answered UNKNOW
+ *   send NAME DECISION [PROPERTY=VALUE]   sends a message; the local transaction decides so
+ *   decide NAME DECISION                  answers checks about it so from now on; until then they are answered UNKNOW
+ *
+ * The property may ask for a delay: it is set by a hook, since the client refuses it before (5.5) or drops a level (5.3).
  *
  * It prints READY, "SENT NAME STATE", "CHECKED NAME DECISION TIMES" and "GOT NAME" as they happen, at the end DONE.
  */
@@ -28,6 +33,7 @@ public final class TransactionClient {
     public static void main(String[] args) throws Exception {
         String topic = args[1];
         Map<String, LocalTransactionState> decisions = new ConcurrentHashMap<>();
+        Map<String, String[]> asked = new ConcurrentHashMap<>();
         TransactionMQProducer producer = new TransactionMQProducer(args[2] + "-P");
         producer.setNamesrvAddr(args[0]);
         producer.setPollNameServerInterval(1000);
@@ -47,6 +53,25 @@ public final class TransactionClient {
                 return decision;
             }
         });
+        producer.getDefaultMQProducerImpl().registerSendMessageHook(new SendMessageHook() {
+            @Override
+            public String hookName() {
+                return "delay";
+            }
+
+            @Override
+            public void sendMessageBefore(SendMessageContext context) {
+                Message message = context.getMessage();
+                String[] pair = asked.get(new String(message.getBody(), StandardCharsets.UTF_8));
+                if (pair != null) {
+                    MessageAccessor.putProperty(message, pair[0], pair[1]);
+                }
+            }
+
+            @Override
+            public void sendMessageAfter(SendMessageContext context) {
+            }
+        });
         producer.start();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2]);
         consumer.setNamesrvAddr(args[0]);
@@ -55,7 +80,7 @@ public final class TransactionClient {
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt one : messages) {
-                say("GOT " + new String(one.getBody(), StandardCharsets.UTF_8));
+                say("GOT " + new String(one.getBody(), StandardCharsets.UTF_8) + " " + one.getDelayTimeLevel());
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
@@ -70,7 +95,7 @@ public final class TransactionClient {
             } else {
                 Message message = new Message(topic, words[1].getBytes(StandardCharsets.UTF_8));
                 if (words.length > 3) {
-                    message.setDelayTimeMs(Long.parseLong(words[3]));
+                    asked.put(words[1], words[3].split("="));
                 }
                 send(producer, message, words[1], decision);
             }

@@ -1,5 +1,8 @@
 """Lookups: messages by key (12) and by the position in their id (33), units of queues (321).
 
+Messages are shown without their origins (``deduplication``), as RocketMQ's are: nothing that reads
+a store looks at them here.
+
 Source: Java ``QueryMessageProcessor``.
 """
 
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import attrs
 
+from timermq.pipeline.records.deduplication import without_origin
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.query_header import (
@@ -63,7 +67,7 @@ class QueryProcessor:
                 "indexLastUpdateTimestamp": str(newest.store_ms),
                 "indexLastUpdatePhyoffset": str(self.store.commit_log.max_offset),
             },
-            body=b"".join(found),
+            body=b"".join(map(without_origin, found)),
         )
 
     def view_message_by_id(self, _session: Session, command: Command) -> Command:
@@ -74,7 +78,7 @@ class QueryProcessor:
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR, "MESSAGE_NOT_FOUND", f"no message begins at {offset}"
             )
-        return command.answer(ResponseCode.SUCCESS, body=record)
+        return command.answer(ResponseCode.SUCCESS, body=without_origin(record))
 
     def consume_queue(self, _session: Session, command: Command) -> Command:
         """Some units of a consume queue as they stand in its file (321)."""

@@ -8,7 +8,7 @@ Source: Java ``SendMessageProcessor.sendMessage``, ``AbstractSendMessageProcesso
 
 from __future__ import annotations
 
-from timermq.pipeline.records.timer_properties import REQUEST_NAMES
+from timermq.pipeline.records.timer_properties import LEFT_NAMES, REQUEST_NAMES
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find, remove
 
@@ -24,9 +24,17 @@ class MessageStamp:
     Args:
         options: Region, trace switch and cluster.
         unique_ids: Makes the keys of messages that have none.
+        leave_timer_properties: Delivered messages have timer properties of the broker: they are
+            removed from one that is forwarded. Otherwise admission refuses it.
     """
 
-    def __init__(self, options: BrokerOptions, unique_ids: UniqueIdGenerator) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions,
+        unique_ids: UniqueIdGenerator,
+        *,
+        leave_timer_properties: bool = False,
+    ) -> None:
         self._unique_ids = unique_ids
         trace_on = str(options.trace_on).lower()
         values = {
@@ -34,7 +42,7 @@ class MessageStamp:
             b"TRACE_ON": trace_on.encode(),
             b"CLUSTER": options.broker_cluster_name.encode(),
         }
-        self.keys = (*values, _POP_CK)
+        self.keys = (*values, _POP_CK, *(LEFT_NAMES if leave_timer_properties else ()))
         """Names that a message brings in vain: they are removed."""
         self.own = b"".join(b"%b\x01%b\x02" % pair for pair in values.items())
         """The properties for every message."""

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import attrs
 
 from timermq.pipeline.records.timer_properties import REQUEST_NAMES
+from timermq.pipeline.records.timer_record import has_level
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.properties import DELAY_NAME, KEYS_NAME, PREPARED_NAME, find, remove
+from timermq.timerstore.properties import KEYS_NAME, PREPARED_NAME, find, remove
 
 from ..consuming.queue_lock import QueueLockTable
 from ..options import BrokerOptions
@@ -155,7 +156,7 @@ class SendChecks:
         elif (
             target.reconsume_times > 0
             and is_retry_topic(target.topic)
-            and _has_level(target.properties)
+            and has_level(target.properties)
         ):
             # Consumers before 4.6.1 send back what was a half message once, as it was. RocketMQ
             # takes any topic for that: of a producer's transaction nothing would be left.
@@ -264,11 +265,6 @@ def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
             "COMPACTION_KEYS",
             f"messages of the compaction topic {target.topic} need the property KEYS",
         )
-
-
-def _has_level(properties: bytes) -> bool:
-    level = find(properties, DELAY_NAME) or b""
-    return level.isdigit() and level.strip(b"0") != b""
 
 
 def _check_sys_flag(target: SendTarget) -> None:

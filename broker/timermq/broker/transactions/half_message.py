@@ -58,8 +58,8 @@ _TRANSACTION_ID = b"__transactionId__"
 _NAME = b"TIMERMQ_HALF"
 _OWN = (_TRANSACTION_ID, CHECK_TIMES, _FIRST_OFFSET, _NAME)
 """Properties that the broker sets; those of a producer are dropped."""
-_INTERNAL = (PREPARED_NAME, REAL_TOPIC_NAME, REAL_QID_NAME, CHECK_TIMES, _FIRST_OFFSET, _NAME)
-"""Properties that a committed message does not have."""
+_INTERNAL = (REAL_TOPIC_NAME, REAL_QID_NAME, CHECK_TIMES, _FIRST_OFFSET, _NAME)
+"""Properties that a committed message does not have; ``TRAN_MSG`` stays, as in RocketMQ."""
 
 _NUMBER_MAX = 10**NUMBER_DIGITS_MAX - 1
 RENEWAL_SIZE_MAX = len(

@@ -25,6 +25,7 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import StoredColumns
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 from timermq.timerstore.properties import (
+    DELAY,
     DELAY_NAME,
     PREPARED,
     REPLY_TO_CLIENT,
@@ -37,7 +38,7 @@ from timermq.timerstore.put_status import PutResult, PutStatus
 from ..records.delete_message import deleted_key, found_by_its_target
 from ..records.system_topics import is_trace_topic
 from ..records.timer_properties import DELETE_NAME, DELIVER_NAME, INTERNAL_NAMES, REQUEST_NAMES
-from ..records.timer_record import TIMER_TOPIC, timer_tail
+from ..records.timer_record import TIMER_TOPIC, has_level, hide_level, timer_tail
 from ..state.timer_options import TimerOptions
 from .delay_level import DelayLevels
 from .run_request import (
@@ -169,7 +170,8 @@ class TimerAdmission:
             message: With the properties of its producer, none of them internal.
             deliver_ms: When it is due.
         """
-        own = _own_properties(message.properties, by_level=True)
+        level = find(message.properties, DELAY_NAME) if has_level(message.properties) else None
+        own = _own_properties(message.properties, by_level=True, level=int(level or 0))
         try:
             if not 0 < deliver_ms <= EPOCH_MS_MAX:
                 raise RefusalError("TIMER_DELAY_TOO_LONG", f"the moment {deliver_ms} is no time")
@@ -250,7 +252,7 @@ class TimerAdmission:
                 "timerWheelEnable is false on this broker",
                 PutStatus.WHEEL_TIMER_NOT_ENABLE,
             )
-        return self._on_the_wheel(message, deliver_ms, now_ms, by_level=bool(level))
+        return self._on_the_wheel(message, deliver_ms, now_ms, level)
 
     def _level(self, steering: dict[bytes, bytes]) -> int:
         """The delay level asked for, clamped; 0 for none. Levels up to 0 mean none, as in Java."""
@@ -290,9 +292,8 @@ class TimerAdmission:
         self.counts.already_due += 1
         return Admitted(message=message, deliver_ms=deliver_ms)
 
-    def _on_the_wheel(
-        self, message: Message, deliver_ms: int, now_ms: int, *, by_level: bool
-    ) -> Admitted:
+    def _on_the_wheel(self, message: Message, deliver_ms: int, now_ms: int, level: int) -> Admitted:
+        by_level = level > 0
         delay_max_ms = self._options.timer_max_delay_sec * 1000
         if (not by_level and deliver_ms - now_ms > delay_max_ms) or deliver_ms > EPOCH_MS_MAX:
             raise RefusalError(
@@ -300,7 +301,7 @@ class TimerAdmission:
                 f"asked for {deliver_ms - now_ms} ms ahead, the maximum is {delay_max_ms} ms",
                 PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
             )
-        own = _own_properties(message.properties, by_level=by_level)
+        own = _own_properties(message.properties, by_level=by_level, level=level)
         deleted = find(own, DELETE_NAME)
         if deleted is not None:
             own = _delete_of(message.topic, deleted, own)
@@ -334,6 +335,8 @@ class TimerAdmission:
         tail = timer_tail(
             deliver_ms=deliver_ms, out_ms=out_ms, topic=message.topic, queue_id=message.queue_id
         )
+        if by_level and has_level(own):
+            tail = hide_level(tail)
         redirected = Message(
             TIMER_TOPIC,
             0,
@@ -391,11 +394,11 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
     return found_by_its_target(own, key)
 
 
-def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
+def _own_properties(properties: bytes, *, by_level: bool, level: int = 0) -> bytes:
     """The producer's properties without those that the timer record states itself.
 
-    A level wins over the timer properties and removes them, as RocketMQ does. It goes as well:
-    RocketMQ would delay again what it takes from a wheel with a level.
+    A level wins over the timer properties and removes them, as RocketMQ does. It stays, as the one
+    that counts.
     """
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
@@ -403,7 +406,7 @@ def _own_properties(properties: bytes, *, by_level: bool) -> bytes:
         return remove(properties, DELIVER_NAME)
     for name in REQUEST_NAMES:
         properties = remove(properties, name)
-    return properties
+    return properties + b"%b%d\x02" % (DELAY, level) if level else properties
 
 
 def _number(key: bytes, value: bytes) -> int:

@@ -176,10 +176,26 @@ class AlreadyDone:
 
 def origin_in(record: bytes) -> int | None:
     """Position of the timer record that this record delivers or rolls; None if it names none."""
-    flags = record[SYS_FLAG_AT + 3]
-    at = PREPARED_OFFSET_AT + _V6_EXTRA * (bool(flags & 0x10) + bool(flags & 0x20))
+    at = _origin_at(record)
     field = int.from_bytes(record[at : at + 8], "big", signed=True)
     return -1 - field if field < 0 else None
+
+
+def without_origin(record: bytes) -> bytes:
+    """The record as one looks at it that is not to be read as a record of the store.
+
+    Where it names an origin it has 0, as RocketMQ's has.
+    """
+    if origin_in(record) is None:
+        return record
+    at = _origin_at(record)
+    return record[:at] + bytes(8) + record[at + 8 :]
+
+
+def _origin_at(record: bytes) -> int:
+    """Where the origin field begins."""
+    flags = record[SYS_FLAG_AT + 3]
+    return PREPARED_OFFSET_AT + _V6_EXTRA * (bool(flags & 0x10) + bool(flags & 0x20))
 
 
 def order_in(record: bytes) -> int | None:

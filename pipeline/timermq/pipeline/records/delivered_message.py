@@ -1,8 +1,9 @@
 """From the record that waited to the message that appears.
 
 Body, flag, tags, born data and the producer's properties are those of the waiting record, taken
-over as slices; topic and queue are the real ones; the keys that steer timers are left behind, so
-that a consumer can forward what it got. The exact moment stays readable as ``TIMER_DELIVER_MS``.
+over as slices; topic and queue are the real ones; the keys that only a broker sets are left behind,
+so that a consumer can forward what it got, unless they are asked for. The exact moment stays
+readable as ``TIMER_DELIVER_MS``, and a level as ``DELAY``.
 
 Source: Java ``TimerMessageStore.convertMessage``, ``convert``.
 """
@@ -11,17 +12,19 @@ from __future__ import annotations
 
 import msgspec
 
+from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import find, remove
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, REAL_QID, REAL_TOPIC, find, remove
 from timermq.timerstore.record_layout import BODY_AT, HEAD, HEADS, V6_BITS, V6_FLAGS_AT
 from timermq.timerstore.record_spans import RecordError, record_spans
 
-from .timer_properties import DELIVER, DELIVER_NAME
+from .timer_properties import DELIVER, DELIVER_NAME, DEQUEUE, ENQUEUE, OUT, ROLL_TIMES
 from .timer_record import (
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
     decode_timer,
+    has_level,
     own_properties,
     timer_tail,
 )
@@ -47,7 +50,13 @@ class DueMessage(msgspec.Struct, eq=False, frozen=True, gc=False):
 
 
 def due_message(
-    record: bytes, phy_offset: int, *, is_roll: bool, origin: int, precision_ms: int
+    record: bytes,
+    phy_offset: int,
+    *,
+    is_roll: bool,
+    origin: int,
+    precision_ms: int,
+    taken_ms: int | None = None,
 ) -> DueMessage:
     """The message that a waiting record becomes when its slot has come.
 
@@ -57,13 +66,16 @@ def due_message(
         is_roll: It goes back to the timer topic, for its next leg.
         origin: What the new record's ``preparedTransactionOffset`` is to say.
         precision_ms: Width of a slot.
+        taken_ms: Leave the properties that RocketMQ leaves, with this moment as the one at which
+            the message was taken from the wheel, epoch milliseconds; None: leave none of them.
 
     Raises:
         TimerRecordError: The record is not a timer.
     """
     facts = decode_timer(record, phy_offset, precision_ms, may_delete=False)
     topic, queue_id = facts.destination.topic, facts.destination.queue_id
-    if facts.own_end and not is_roll and not record[V6_FLAGS_AT] & V6_BITS:
+    is_plain = not is_roll and taken_ms is None
+    if facts.own_end and is_plain and not record[V6_FLAGS_AT] & V6_BITS:
         return DueMessage(_own_message(record, facts, origin), facts.deliver_ms, False)
     try:
         _, _, topic_end, end = record_spans(record)
@@ -78,16 +90,38 @@ def due_message(
             queue_id=queue_id,
             rolls=facts.rolls + 1,
             order_py=facts.order_py,
+            by_level=has_level(properties),
         )
         topic, queue_id = TIMER_TOPIC, 0
     elif find(properties, DELIVER_NAME) is None:
         properties += b"%b%013d\x02" % (DELIVER, facts.deliver_ms)
+    if taken_ms is not None and not is_roll:
+        more = _left(record, facts, precision_ms, taken_ms, by_level=has_level(properties))
+        properties += more if len(properties) + len(more) <= PROPERTIES_SIZE_MAX else b""
     message = taken_over(
         record, topic=topic, queue_id=queue_id, properties=properties, origin=origin
     )
     return DueMessage(
         message=message, deliver_ms=0 if is_roll else facts.deliver_ms, is_roll=is_roll
     )
+
+
+def _left(
+    record: bytes, facts: TimerFacts, precision_ms: int, taken_ms: int, *, by_level: bool
+) -> bytes:
+    """The properties that RocketMQ leaves on a delivered message.
+
+    Of a level, which has no slot there, it leaves topic and queue alone.
+    """
+    topic, queue_id = facts.destination.target
+    left = b"%b%b\x02%b%d\x02" % (REAL_TOPIC, topic.encode(), REAL_QID, queue_id)
+    if by_level:
+        return left
+    enqueued_ms = store_ms_of(record) // precision_ms * precision_ms
+    left += b"%b%d\x02%b%d\x02%b%d\x02" % (
+        OUT, facts.out_ms, ENQUEUE, enqueued_ms, DEQUEUE, taken_ms
+    )  # fmt: skip
+    return left + b"%b%d\x02" % (ROLL_TIMES, facts.rolls) if facts.rolls else left
 
 
 def taken_over(

@@ -14,7 +14,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.properties import REAL_QID, REAL_QID_NAME, REAL_TOPIC, REAL_TOPIC_NAME, find
 
 from .system_topics import destination_fault
-from .timer_properties import OUT
+from .timer_properties import NO_LEVEL, OUT
 from .undeliverable import Reason, TimerRecordError
 
 QUEUE_ID_DIGITS_MAX = 9
@@ -38,8 +38,8 @@ class Destination:
 
 
 _destinations: dict[bytes, Destination] = {}
-"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it. All are legal: a record with
-another one is looked at key by key, and quarantined."""
+"""By ``REAL_TOPIC…REAL_QID…TIMER_OUT_MS\x01``, as our records have it, some with ``NO_LEVEL``.
+All are legal: a record with another one is looked at key by key, and quarantined."""
 
 known_destination = _destinations.get
 """The destination by those bytes, None for one that was not seen yet: the dict's own method."""
@@ -52,22 +52,29 @@ def learn_destination(text: bytes) -> Destination | None:
 
 
 def destination_at(text: bytes) -> Destination | None:
-    """Destination of ``REAL_TOPIC…REAL_QID…`` exactly; None when more stands there (a roll)."""
+    """Destination of ``REAL_TOPIC…REAL_QID…`` exactly; None when more stands there (a roll).
+
+    ``NO_LEVEL`` may stand behind it.
+    """
     known = known_destination(text + OUT)
     if known is not None:
         return known
-    items = text.split(b"\x02")
-    if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
-        return None
-    queue_id = items[1][len(REAL_QID) :]
-    made = _make_destination(items[0][len(REAL_TOPIC) :], queue_id)
-    # A destination has one spelling here: as columns each of them gets queue offsets of its own.
-    if made is not None and queue_id == b"%d" % made.queue_id:
+    if text.endswith(NO_LEVEL):
+        made = destination_at(text.removesuffix(NO_LEVEL))
+    else:
+        items = text.split(b"\x02")
+        if len(items) != 3 or not items[1].startswith(REAL_QID) or items[2]:
+            return None
+        queue_id = items[1][len(REAL_QID) :]
+        made = _make_destination(items[0][len(REAL_TOPIC) :], queue_id)
+        # Other spellings of a queue are looked at key by key, so that there are few of them.
+        if made is not None and queue_id != b"%d" % made.queue_id:
+            return None
+    if made is not None:
         if len(_destinations) >= DESTINATION_COUNT_MAX:
             _destinations.clear()
         _destinations[text + OUT] = made
-        return made
-    return None
+    return made
 
 
 def _is_queue_id(value: bytes | None) -> bool:

@@ -20,7 +20,7 @@ from timermq.timerstore.array_types import Places
 from timermq.timerstore.byte_columns import numbers_in
 from timermq.timerstore.record_block import RecordBlock
 
-from .timer_properties import DELIVER
+from .timer_properties import DELIVER, NO_LEVEL, OUT
 from .timer_record import (
     DELIVER_SIZE,
     MARKED_REAL_TOPIC,
@@ -29,6 +29,8 @@ from .timer_record import (
     known_destination,
     learn_destination,
 )
+
+_LEVEL_END = NO_LEVEL + OUT
 
 COMPARED_MAX = 8
 """Destinations of a run that are compared with all of its records at once."""
@@ -41,7 +43,7 @@ class TimerColumns:
     ends: Places
     """Offset of ``REAL_TOPIC`` in each: the end of the part that its delivered record keeps."""
     destinations: list[Destination]
-    """Those that there are."""
+    """Those that there are, each once: as columns each of them gets queue offsets of its own."""
     destination_of: NDArray[np.intp]
     """Which of them each record has."""
     deliver_ms: NDArray[np.int64]
@@ -80,7 +82,12 @@ def read_columns(block: RecordBlock, precision_ms: int) -> TimerColumns | None:
     # Two times in one slot of the ring would break its chain.
     if (out_ms % precision_ms).any():
         return None
-    return TimerColumns(ends, known, tails.of_row, deliver_ms, out_ms)
+    of_row = tails.of_row
+    if len(known) > 1 and any(text.endswith(_LEVEL_END) for text in tails.texts):
+        numbers = {one: number for number, one in enumerate(dict.fromkeys(known))}
+        of_row = np.array([numbers[one] for one in known], np.intp)[of_row]
+        known = list(numbers)
+    return TimerColumns(ends, known, of_row, deliver_ms, out_ms)
 
 
 @attrs.frozen(eq=False)

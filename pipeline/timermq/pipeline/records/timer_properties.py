@@ -9,13 +9,15 @@ Source: Java ``MessageConst``; what begins ``TIMER_ORDER`` or ``TIMER_DEL_`` is 
 
 from __future__ import annotations
 
-from timermq.timerstore.properties import DELAY_NAME, REAL_QID_NAME, REAL_TOPIC_NAME
+from timermq.timerstore.properties import DELAY, DELAY_NAME, REAL_QID_NAME, REAL_TOPIC_NAME
 
 DELAY_SEC_NAME = b"TIMER_DELAY_SEC"
 DELAY_MS_NAME = b"TIMER_DELAY_MS"
 DELIVER_NAME = b"TIMER_DELIVER_MS"
 OUT_NAME = b"TIMER_OUT_MS"
 ROLL_TIMES_NAME = b"TIMER_ROLL_TIMES"
+ENQUEUE_NAME = b"TIMER_ENQUEUE_MS"
+"""RocketMQ's: the second in which it put the message on its wheel."""
 DEQUEUE_NAME = b"TIMER_DEQUEUE_MS"
 """RocketMQ's: when it took the message from its wheel, to deliver or to roll it."""
 ORDER_NAME = b"TIMER_ORDER"
@@ -32,6 +34,7 @@ DELAY_MS = DELAY_MS_NAME + b"\x01"
 DELIVER = DELIVER_NAME + b"\x01"
 OUT = OUT_NAME + b"\x01"
 ROLL_TIMES = ROLL_TIMES_NAME + b"\x01"
+ENQUEUE = ENQUEUE_NAME + b"\x01"
 DEQUEUE = DEQUEUE_NAME + b"\x01"
 ORDER = ORDER_NAME + b"\x01"
 DELETE = DELETE_NAME + b"\x01"
@@ -39,21 +42,29 @@ DELETE_ORDER = DELETE_ORDER_NAME + b"\x01"
 DELETE_FOR = DELETE_FOR_NAME + b"\x01"
 DELETE_SOLE = DELETE_SOLE_NAME + b"\x01"
 
+NO_LEVEL = DELAY + b"0\x02"
+"""Stands in a timer record behind the level of its message, which its consumer is to see: the last
+value counts, and RocketMQ would delay again what it takes from its wheel with a level."""
+
 DELAY_UNITS_MS = ((DELAY_SEC_NAME, 1000), (DELAY_MS_NAME, 1))
 """The properties that ask for a delay, first wins, and the milliseconds in a unit."""
 REQUEST_NAMES = (DELAY_NAME, DELAY_SEC_NAME, DELAY_MS_NAME, DELIVER_NAME)
 """The properties that ask for a later moment: a level, a delay or the moment."""
-INTERNAL_NAMES = (
+LEFT_NAMES = (
     REAL_TOPIC_NAME,
     REAL_QID_NAME,
     OUT_NAME,
     ROLL_TIMES_NAME,
+    ENQUEUE_NAME,
+    DEQUEUE_NAME,
+)
+"""The properties that RocketMQ leaves on what it takes from its wheel."""
+INTERNAL_NAMES = (
+    *LEFT_NAMES,
     ORDER_NAME,
     DELETE_ORDER_NAME,
     DELETE_FOR_NAME,
     DELETE_SOLE_NAME,
-    b"TIMER_ENQUEUE_MS",
-    DEQUEUE_NAME,
 )
 """The properties that only the broker may set."""
 REQUESTS = tuple(name + b"\x01" for name in REQUEST_NAMES)

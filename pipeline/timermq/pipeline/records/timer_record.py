@@ -4,11 +4,13 @@ A pending message stands in the topic ``rmq_sys_wheel_timer`` with its real dest
 moment among its properties. Ours end, in this order, with::
 
     TIMER_DELIVER_MS\x01<13 digits>\x02 REAL_TOPIC\x01<topic>\x02 REAL_QID\x01<queue>\x02
-    [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02] TIMER_OUT_MS\x01<13 digits>\x02
+    [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02] [DELAY\x010\x02]
+    TIMER_OUT_MS\x01<13 digits>\x02
 
-(without the blanks). Java reads them like any properties; we find them with two slices, and the
-delivered record keeps what stands before ``REAL_TOPIC``: the producer's own properties and the
-exact moment. That ``REAL_TOPIC`` is searched from the end is safe because admission refuses the
+(without the blanks; ``DELAY`` where the message has a level, see ``NO_LEVEL``). Java reads them
+like any properties; we find them with two slices, and the delivered record keeps what stands before
+``REAL_TOPIC``: the producer's own properties, with the level, and the exact moment. That
+``REAL_TOPIC`` is searched from the end is safe because admission refuses the
 internal names from outside.
 
 A record that Java wrote has the keys in any order, and no exact moment when the producer asked for
@@ -25,7 +27,13 @@ import msgspec
 
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX, number_in
-from timermq.timerstore.properties import REAL_QID, REAL_TOPIC, REAL_TOPIC_NAME, find
+from timermq.timerstore.properties import (
+    DELAY_NAME,
+    REAL_QID,
+    REAL_TOPIC,
+    REAL_TOPIC_NAME,
+    find,
+)
 from timermq.timerstore.record import RecordError, record_properties
 
 from .destination import DESTINATION_COUNT_MAX, destination_at, destination_in, shown
@@ -41,6 +49,7 @@ from .timer_properties import (
     DELIVER,
     DELIVER_NAME,
     INTERNAL,
+    NO_LEVEL,
     ORDER,
     ORDER_NAME,
     OUT,
@@ -86,7 +95,14 @@ class TimerFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 def timer_tail(
-    *, deliver_ms: int, out_ms: int, topic: str, queue_id: int, rolls: int = 0, order_py: int = 0
+    *,
+    deliver_ms: int,
+    out_ms: int,
+    topic: str,
+    queue_id: int,
+    rolls: int = 0,
+    order_py: int = 0,
+    by_level: bool = False,
 ) -> bytes:
     """The properties that end a timer record; they follow the producer's own.
 
@@ -97,11 +113,19 @@ def timer_tail(
         queue_id: Its queue there.
         rolls: How often it was rolled; with 0 neither count nor order is written.
         order_py: Position of its first record.
+        by_level: The producer's own properties have a delay level.
     """
     if rolls:
         rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py)
-        return _tail_template(topic, queue_id, rolled) % (deliver_ms, out_ms)
-    return _tail_template(topic, queue_id) % (deliver_ms, out_ms)
+        tail = _tail_template(topic, queue_id, rolled) % (deliver_ms, out_ms)
+    else:
+        tail = _tail_template(topic, queue_id) % (deliver_ms, out_ms)
+    return hide_level(tail) if by_level else tail
+
+
+def hide_level(tail: bytes) -> bytes:
+    """The tail of a message whose own properties have a level, with ``NO_LEVEL``."""
+    return tail[:-OUT_SIZE] + NO_LEVEL + tail[-OUT_SIZE:]
 
 
 @lru_cache(DESTINATION_COUNT_MAX)
@@ -207,6 +231,12 @@ def _is_ours(properties: bytes, start: int) -> bool:
         and start + 1 >= DELIVER_SIZE
         and properties.startswith(DELIVER, start + 1 - DELIVER_SIZE)
     )
+
+
+def has_level(properties: bytes) -> bool:
+    """Whether properties ask for a delay level; those up to 0 are none."""
+    level = find(properties, DELAY_NAME) or b""
+    return level.isdigit() and level.strip(b"0") != b""
 
 
 def order_name(order_py: int) -> bytes:

@@ -25,6 +25,7 @@ from ..records.timer_properties import (
     DELETE_ORDER_NAME,
     DELIVER,
     DELIVER_NAME,
+    NO_LEVEL,
     ORDER_NAME,
     OUT,
     OUT_NAME,
@@ -181,9 +182,12 @@ class _Form:
         stand &= (out.starts == self.text_ends - OUT_SIZE) & (out.ends == self.text_ends - 1)
         stand &= qid.starts == real.ends + 1
         was_rolled = rolled.present | order.present
+        marks = out.starts - len(NO_LEVEL)
+        has_level = self.texts.have(marks, NO_LEVEL, stand & (marks > qid.ends))
+        end = np.where(has_level, marks, out.starts)
         in_order = (rolled.starts == qid.ends + 1) & (order.starts == rolled.ends + 1)
-        in_order &= order.ends + 1 == out.starts
-        not_rolled = ~was_rolled & (qid.ends + 1 == out.starts)
+        in_order &= order.ends + 1 == end
+        not_rolled = ~was_rolled & (qid.ends + 1 == end)
         stand &= not_rolled | (was_rolled & in_order)
         return stand
 

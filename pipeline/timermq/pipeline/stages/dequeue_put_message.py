@@ -144,7 +144,8 @@ class DequeuePutMessage:
         state.slot_closed.set()
 
     async def _deliver(self, batch: DeliverBatch) -> None:
-        due = due_columns(batch, self.options.timer_precision_ms)
+        is_plain = not self.options.leave_timer_properties
+        due = due_columns(batch, self.options.timer_precision_ms) if is_plain else None
         if due is None or not await self._put_columns(due):
             await self._put_messages(self._convert(batch), batch)
         if batch.undeliverable:
@@ -243,6 +244,7 @@ class DequeuePutMessage:
             strict=True,
         )
         precision_ms = self.options.timer_precision_ms
+        taken_ms = self.clock.now_ms() if self.options.leave_timer_properties else None
         for index, (record, offset_py, is_roll) in enumerate(rows):
             try:
                 due.append(
@@ -252,6 +254,7 @@ class DequeuePutMessage:
                         is_roll=is_roll,
                         origin=origin_of(offset_py),
                         precision_ms=precision_ms,
+                        taken_ms=taken_ms,
                     )
                 )
             except TimerRecordError as error:

@@ -26,7 +26,7 @@ _ARRIVING = frozenset(
 )
 """Names of the properties that the producer sets, that a broker adds, and that ask for a moment."""
 
-_COMMITTED = _ARRIVING | {"PGROUP", "__transactionId__"}
+_COMMITTED = _ARRIVING | {"TRAN_MSG", "PGROUP", "__transactionId__"}
 """Names of the properties of a message in a transaction."""
 
 _BEGUN = _ARRIVING | {"REAL_TOPIC", "REAL_QID"}

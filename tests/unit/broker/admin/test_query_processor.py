@@ -6,6 +6,8 @@ import attrs
 import pytest
 
 from broker_rig import BROKER, Rig, split_records
+from timermq.pipeline.records.deduplication import origin_of
+from timermq.timerstore.message import Message
 from timermq.timerstore.record import decode_record
 
 ALWAYS = {"beginTimestamp": "0", "endTimestamp": "9999999999999", "maxNum": "32"}
@@ -63,6 +65,20 @@ async def test_by_position() -> None:
     answer = rig.call(33, {"offset": offset})
 
     assert decode_record(answer.body).body == b"two"
+
+
+async def test_no_origin_is_shown() -> None:
+    """A delivered record names the one that waited, in a field that is 0 in RocketMQ's."""
+    rig = Rig()
+    own = b"UNIQ_KEY\x01K1\x02KEYS\x01k\x02"
+    rig.broker.store.put([Message("T", 0, b"due", own, prepared_offset=origin_of(4_096))])
+    (delivered,) = rig.records("T")
+    by_key = rig.call(12, {"topic": "T", "key": "k", **ALWAYS})
+    by_position = rig.call(33, {"offset": str(delivered.phy_offset)})
+
+    assert delivered.prepared_transaction_offset < 0
+    for shown in (by_key.body, by_position.body):
+        assert decode_record(shown) == attrs.evolve(delivered, prepared_transaction_offset=0)
 
 
 @pytest.mark.parametrize("offset", ["-1", "1", "181", "9223372036854775807"])

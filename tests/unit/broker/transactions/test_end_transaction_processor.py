@@ -54,6 +54,7 @@ async def test_commit() -> None:
     assert (answer.code, answer.ext) == (0, {})
     assert (record.body, record.sys_flag, record.prepared_transaction_offset) == (b"K0", 8, 0)
     assert record.properties_dict() == {
+        "TRAN_MSG": "true",
         "PGROUP": "P",
         "UNIQ_KEY": "K0",
         "WAIT": "true",

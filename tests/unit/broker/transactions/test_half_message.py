@@ -103,6 +103,7 @@ def test_committed() -> None:
     assert (message.topic, message.queue_id, message.body, message.flag) == ("T", 3, b"x", 7)
     assert (message.sys_flag, message.prepared_offset, message.born_ms) == (9, 700, 1)
     assert parse(message.properties) == {
+        "TRAN_MSG": "true",
         "PGROUP": "P",
         "UNIQ_KEY": "K0",
         "TAGS": "a",

@@ -7,7 +7,8 @@ import pytest
 
 from broker_rig import BROKER, Rig, send_ext
 from timermq.broker.options import TransactionDelay
-from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC, own_properties
+from timermq.timerstore.properties import parse
 from transaction_rig import COMMIT, HALF_TOPIC, end, half_properties, send_half
 
 AT_COMMIT = attrs.evolve(BROKER, transaction_delay=TransactionDelay.AT_COMMIT)
@@ -67,6 +68,10 @@ async def test_a_level_begins_with_the_commit(tried: str) -> None:
     assert (0, 0) == (half.code, answer.code)
     assert "T" == found["REAL_TOPIC"]
     assert str(START_MS + 7_000 + 10_000) == found["TIMER_DELIVER_MS"]
+    assert ("true", "3") == (
+        found["TRAN_MSG"],
+        parse(own_properties(waiting.properties))["DELAY"],
+    )
 
 
 async def test_a_level_that_cannot_be_read() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from timermq.pipeline.admission.admission import Admitted, Refusal, TimerAdmission
-from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_record import TIMER_TOPIC, own_properties
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.message import Message
-from timermq.timerstore.properties import parse
+from timermq.timerstore.properties import find, parse
 from timermq.timerstore.put_status import PutStatus
 
 NOW_MS = 1_700_000_000_500
@@ -110,16 +110,26 @@ def test_missing_last_separator() -> None:
 
 
 def test_level_removes_timer_keys() -> None:
-    """A level wins over the timer properties and removes them, as RocketMQ does, and goes too.
+    """A level wins over the timer properties and removes them, as RocketMQ does, and stays.
 
-    RocketMQ's wheel delays a message with a level again when it is due, and loses its topic when
-    it rolls.
+    The last value counts: RocketMQ's wheel would delay a message with a level again when it is due,
+    and lose its topic when it rolls.
     """
     decision = admitted(props(DELAY="1", TIMER_DELAY_SEC="7", TIMER_DELAY_MS="8", A="b"))
 
     assert decision.by_level
-    assert decision.message.properties.startswith(b"A\x01b\x02TIMER_DELIVER_MS\x01")
-    assert b"DELAY\x01" not in decision.message.properties
+    assert decision.message.properties.startswith(b"A\x01b\x02DELAY\x011\x02TIMER_DELIVER_MS\x01")
+    assert find(decision.message.properties, b"DELAY") == b"0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"), [("3", b"3"), ("+3", b"3"), ("003", b"3"), ("99", b"18")]
+)
+def test_the_level_that_counts_is_kept(asked: str, kept: bytes) -> None:
+    """As a number of digits, and not above the highest, as RocketMQ writes it."""
+    decision = admitted(props(DELAY="7", A="b") + props(DELAY=asked))
+
+    assert find(own_properties(decision.message.properties), b"DELAY") == kept
 
 
 def test_level_above_top_clamps() -> None:

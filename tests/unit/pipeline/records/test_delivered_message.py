@@ -17,6 +17,7 @@ from timermq.pipeline.records.timer_record import (
 )
 from timermq.pipeline.records.undeliverable import Reason
 from timermq.timerstore.message import Message, SysFlag, pack_host
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX
 from timermq.timerstore.record import encode_record
 
 SLOT_MS = 1_700_000_010_000
@@ -24,6 +25,7 @@ DELIVER_MS = SLOT_MS + 345
 PHY_OFFSET = 4_096
 OWN = b"UNIQ_KEY\x01U1\x02TAGS\x01a\x02KEYS\x01k1 k2\x02"
 MOMENT = b"TIMER_DELIVER_MS\x01%d\x02" % DELIVER_MS
+MOMENT_OF_JAVA = f"TIMER_DELIVER_MS={DELIVER_MS}"
 HOST_V4 = pack_host("10.1.2.3", 4711)
 HOST_V6 = pack_host("2001:db8::1", 4711)
 
@@ -56,10 +58,15 @@ def record_of(
     )
 
 
-def due(record: bytes, *, is_roll: bool = False) -> DueMessage:
+def due(record: bytes, *, is_roll: bool = False, taken_ms: int | None = None) -> DueMessage:
     """The message that a record of the timer topic becomes."""
     return due_message(
-        record, PHY_OFFSET, is_roll=is_roll, origin=origin_of(PHY_OFFSET), precision_ms=1000
+        record,
+        PHY_OFFSET,
+        is_roll=is_roll,
+        origin=origin_of(PHY_OFFSET),
+        precision_ms=1000,
+        taken_ms=taken_ms,
     )
 
 
@@ -120,6 +127,51 @@ def test_a_rolled_record_is_delivered_like_any() -> None:
     message = due(record_of(OWN + tail(rolls=3, order_py=77))).message
 
     assert ("Orders", 5, OWN + MOMENT) == (message.topic, message.queue_id, message.properties)
+
+
+@pytest.mark.parametrize("rolls", [0, 3])
+def test_a_level_stays(rolls: int) -> None:
+    """Through rolls as well; what hides it from RocketMQ's wheel is left behind."""
+    own = OWN + b"DELAY\x013\x02"
+    record = record_of(own + tail(rolls=rolls, order_py=77, by_level=True))
+    roll = due(record, is_roll=True).message
+    order_py = 77 if rolls else PHY_OFFSET
+
+    assert own + tail(rolls=rolls + 1, order_py=order_py, by_level=True) == roll.properties
+    assert own + MOMENT == due(record).message.properties
+    assert own + MOMENT == due(record_of(roll.properties)).message.properties
+
+
+@pytest.mark.parametrize(
+    ("own", "rolls", "left"),
+    [
+        (OWN, 0, (f"TIMER_OUT_MS={SLOT_MS}", f"TIMER_ENQUEUE_MS={SLOT_MS - 20_000}",
+                  "TIMER_DEQUEUE_MS=4711")),
+        (OWN, 2, (f"TIMER_OUT_MS={SLOT_MS}", f"TIMER_ENQUEUE_MS={SLOT_MS - 20_000}",
+                  "TIMER_DEQUEUE_MS=4711", "TIMER_ROLL_TIMES=2")),
+        (OWN + b"DELAY\x013\x02", 0, ()),
+    ],
+)  # fmt: skip
+def test_what_rocketmq_leaves(own: bytes, rolls: int, left: tuple[str, ...]) -> None:
+    """If it is asked for: of a level topic and queue alone; and never more on a roll."""
+    by_level = own != OWN
+    record = record_of(own + tail(rolls=rolls, order_py=77, by_level=by_level))
+    roll = due(record, is_roll=True, taken_ms=4_711)
+
+    assert (
+        own + MOMENT + javas("REAL_TOPIC=Orders", "REAL_QID=5", *left)
+        == due(record, taken_ms=4_711).message.properties
+    )
+    assert due(record, is_roll=True).message.properties == roll.message.properties
+
+
+def test_what_does_not_fit_is_not_left() -> None:
+    """A record of RocketMQ's may be full of properties: it is delivered without more."""
+    text = javas(f"TIMER_OUT_MS={SLOT_MS}", "REAL_TOPIC=Orders", "REAL_QID=5", MOMENT_OF_JAVA)
+    own = b"x\x01%b\x02" % bytes(PROPERTIES_SIZE_MAX - len(text) - 3)
+    message = due(record_of(own + text), taken_ms=4_711).message
+
+    assert own + MOMENT == message.properties
 
 
 def test_a_java_record() -> None:

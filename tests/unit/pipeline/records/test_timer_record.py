@@ -82,12 +82,19 @@ def javas(*properties: str) -> bytes:
     rolls=st.integers(0, 10**6),
     order_py=st.integers(0, PHY_OFFSET),
     is_delete=st.booleans(),
+    by_level=st.booleans(),
 )
 def test_our_records_round_trip(
-    behind_ms: int, topic: str, queue_id: int, rolls: int, order_py: int, is_delete: bool
+    behind_ms: int,
+    topic: str,
+    queue_id: int,
+    rolls: int,
+    order_py: int,
+    is_delete: bool,
+    by_level: bool,
 ) -> None:
     """What was written is read, and the producer's properties are left as they were."""
-    own = OWN + b"TIMER_DEL_UNIQKEY\x01T+U0\x02" * is_delete
+    own = OWN + b"TIMER_DEL_UNIQKEY\x01T+U0\x02" * is_delete + b"DELAY\x013\x02" * by_level
     tail = timer_tail(
         deliver_ms=SLOT_MS + behind_ms,
         out_ms=SLOT_MS,
@@ -95,6 +102,7 @@ def test_our_records_round_trip(
         queue_id=queue_id,
         rolls=rolls,
         order_py=order_py,
+        by_level=by_level,
     )
     for _ in range(2):
         facts = decode(own + tail)
@@ -105,12 +113,19 @@ def test_our_records_round_trip(
         assert is_delete == facts.is_delete
     moment = b"TIMER_DELIVER_MS\x01%d\x02" % (SLOT_MS + behind_ms)
     assert own + moment == own_properties(own + tail)
+    assert (b"0" if by_level else None) == find(own + tail, b"DELAY")
 
 
 def test_the_tail_is_as_documented() -> None:
     """The properties stand in the order that finding them by slices relies on."""
     tail = timer_tail(
-        deliver_ms=SLOT_MS + 5, out_ms=SLOT_MS, topic="T", queue_id=3, rolls=2, order_py=99
+        deliver_ms=SLOT_MS + 5,
+        out_ms=SLOT_MS,
+        topic="T",
+        queue_id=3,
+        rolls=2,
+        order_py=99,
+        by_level=True,
     )
 
     assert (
@@ -120,6 +135,7 @@ def test_the_tail_is_as_documented() -> None:
             "REAL_QID=3",
             "TIMER_ROLL_TIMES=2",
             "TIMER_ORDER=99",
+            "DELAY=0",
             f"TIMER_OUT_MS={SLOT_MS}",
         )
         == tail

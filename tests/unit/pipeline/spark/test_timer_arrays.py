@@ -101,6 +101,16 @@ OURS = timer_tail(deliver_ms=SLOT_MS + 7, out_ms=SLOT_MS, topic="T", queue_id=3)
 ROLLED = timer_tail(
     deliver_ms=SLOT_MS + 7, out_ms=SLOT_MS, topic="T", queue_id=3, rolls=2, order_py=100
 )
+OF_LEVEL = timer_tail(deliver_ms=SLOT_MS + 7, out_ms=SLOT_MS, topic="T", queue_id=3, by_level=True)
+ROLLED_LEVEL = timer_tail(
+    deliver_ms=SLOT_MS + 7,
+    out_ms=SLOT_MS,
+    topic="T",
+    queue_id=3,
+    rolls=2,
+    order_py=100,
+    by_level=True,
+)
 
 
 @given(
@@ -112,6 +122,10 @@ ROLLED = timer_tail(
 @example([OURS, ROLLED, b"UNIQ_KEY\x01u\x02" + OURS], (V4,), 5, 1000)
 @example([OURS[:-1] + b"x", b"X" + ROLLED, OURS + OURS, OURS + ROLLED], (V4,), 5, 1000)
 @example([b"TIMER_ROLL_TIMES\x013\x02" + OURS, b"TIMER_ORDER\x0199999\x02" + OURS], (V4,), 5, 1000)
+@example(
+    [b"DELAY\x013\x02" + OF_LEVEL, b"DELAY\x013\x02" + ROLLED_LEVEL, OF_LEVEL[9:]], (V4,), 5, 1000
+)
+@example([OF_LEVEL.replace(b"Y\x010", b"Y\x011"), ROLLED + b"DELAY\x010\x02"], (V4,), 5, 1000)
 @example([OURS.replace(b"_QID\x013", b"_QID\x01003"), b"KEY", b"S\x01v"], (V4,), 5, 1000)
 def test_drawn(
     properties: list[bytes], hosts: tuple[bytes, ...], store_ms: int, precision_ms: int
@@ -155,7 +169,8 @@ def test_order_and_key_of_deletes(properties: list[bytes]) -> None:
 def test_the_usual_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of ours and of Java's are read as columns, none by itself."""
     java = b"REAL_QID\x013\x02TIMER_DELAY_SEC\x015\x02REAL_TOPIC\x01T\x02TIMER_OUT_MS\x01%d\x02"
-    records = of_timers(OURS, ROLLED, java % SLOT_MS, java % SLOT_MS + b"TIMER_ROLL_TIMES\x011\x02")
+    javas = (java % SLOT_MS, java % SLOT_MS + b"TIMER_ROLL_TIMES\x011\x02")
+    records = of_timers(OURS, ROLLED, OF_LEVEL, ROLLED_LEVEL, *javas)
     expected = one_by_one(records, 1000)
     monkeypatch.setattr("timermq.pipeline.spark.timer_arrays.decode_timer", None)
 
