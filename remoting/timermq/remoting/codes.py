@@ -101,6 +101,8 @@ class RequestCode(enum.IntEnum):
     RECALL_MESSAGE = 370
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
+    DELETE_TOPIC_IN_BROKER_LIST = 5002
+    DELETE_SUBSCRIPTION_GROUP_LIST = 5003
     SEND_MESSAGES = 9001
     """Ours: messages for any topics in one frame, CBOR (``send_batch``)."""
     LIST_PENDING = 9002
@@ -167,6 +169,8 @@ class ResponseCode(enum.IntEnum):
     CONSUME_MSG_TIMEOUT = 207
     FLOW_CONTROL = 215
     ILLEGAL_OPERATION = 604
+    LMQ_QUOTA_EXCEEDED = 2017
+    LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 2018
 
 
 class LanguageCode(enum.IntEnum):

@@ -16,6 +16,7 @@ from .connection_list_processor import ConnectionListProcessor
 from .consume_stats_processor import ConsumeStatsProcessor
 from .group_processor import GroupProcessor
 from .offset_reset_processor import OffsetResetProcessor
+from .topic_deletion_processor import TopicDeletionProcessor
 from .topic_processor import Saved, TopicProcessor
 
 
@@ -24,6 +25,7 @@ class AdminProcessors:
     """The processors of operators' requests, one for each family."""
 
     topic: TopicProcessor
+    topic_deletion: TopicDeletionProcessor
     group: GroupProcessor
     info: BrokerInfoProcessor
     connections: ConnectionListProcessor
@@ -36,6 +38,7 @@ class AdminProcessors:
         make, tables = parts.make, parts.tables
         return cls(
             topic=make(TopicProcessor, made=tables.topics_made, saved=saved),
+            topic_deletion=make(TopicDeletionProcessor, saved=saved),
             group=make(GroupProcessor, made=tables.groups_made, saved=saved),
             info=make(BrokerInfoProcessor, started_ms=parts.now_ms()),
             connections=make(ConnectionListProcessor),
@@ -47,6 +50,7 @@ class AdminProcessors:
         """Request code to the method that answers it."""
         return {
             **self.topic.handlers(),
+            **self.topic_deletion.handlers(),
             **self.group.handlers(),
             **self.info.handlers(),
             **self.connections.handlers(),
