@@ -38,6 +38,7 @@ public final class StoreClient {
     private static void send(String nameServer, String topic, String[] args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("store-client");
         producer.setNamesrvAddr(nameServer);
+        producer.setSendMsgTimeout(20_000);
         producer.start();
         producer.send(message(topic, "warm-up"));
         long now = System.currentTimeMillis();

@@ -7,6 +7,8 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.hook.SendMessageContext;
+import org.apache.rocketmq.client.hook.SendMessageHook;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -47,6 +49,8 @@ public final class TransactionClient {
                 return decision;
             }
         });
+        Map<String, Long> delays = new ConcurrentHashMap<>();
+        producer.getDefaultMQProducerImpl().registerSendMessageHook(new Delaying(delays));
         producer.start();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2]);
         consumer.setNamesrvAddr(args[0]);
@@ -70,7 +74,7 @@ public final class TransactionClient {
             } else {
                 Message message = new Message(topic, words[1].getBytes(StandardCharsets.UTF_8));
                 if (words.length > 3) {
-                    message.setDelayTimeMs(Long.parseLong(words[3]));
+                    delays.put(words[1], Long.parseLong(words[3]));
                 }
                 send(producer, message, words[1], decision);
             }
@@ -97,6 +101,32 @@ public final class TransactionClient {
                 }
                 Thread.sleep(500);
             }
+        }
+    }
+
+    /** Delays messages when the client has looked at them: from 5.5 on it lets no transaction have a delay. */
+    private static final class Delaying implements SendMessageHook {
+        private final Map<String, Long> delays;
+
+        private Delaying(Map<String, Long> delays) {
+            this.delays = delays;
+        }
+
+        @Override
+        public String hookName() {
+            return "Delaying";
+        }
+
+        @Override
+        public void sendMessageBefore(SendMessageContext context) {
+            Long delay = delays.get(new String(context.getMessage().getBody(), StandardCharsets.UTF_8));
+            if (delay != null) {
+                context.getMessage().setDelayTimeMs(delay);
+            }
+        }
+
+        @Override
+        public void sendMessageAfter(SendMessageContext context) {
         }
     }
 

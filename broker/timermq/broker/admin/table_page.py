@@ -2,7 +2,7 @@
 
 RocketMQ's slaves and tools from 5.4 on ask for the topics and the groups page by page, by the
 number of the first entry in the order of names. They name the version of the table that they began
-with; if it has changed, the answer is the first page again, and they begin anew.
+with; if it has changed, the answer is the first page again, and they begin again.
 
 Source: Java ``TopicConfigManager.subTopicConfigTable``, ``SubscriptionGroupManager.subGroupTable``.
 """

@@ -56,7 +56,7 @@ def test_pages_have_a_limit() -> None:
 
 @pytest.mark.parametrize("version", ["x", "[]", '"\ud800"'])
 def test_versions_that_are_none(version: str) -> None:
-    """They are refused, not taken for another version: the reader would begin anew for ever."""
+    """They are refused, not taken for another version: the reader would never end."""
     page = TablePage.asked(1, 2, version)
 
     assert page is not None
