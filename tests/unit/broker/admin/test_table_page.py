@@ -101,7 +101,7 @@ async def test_all_topics_are_read(count: int) -> None:
 
 @pytest.mark.parametrize("count", range(6))
 async def test_all_groups_are_read(count: int) -> None:
-    """As the topics are."""
+    """Also the last one, as of the topics."""
     rig = Rig()
     groups = rig.broker.tables.groups
     for number in range(count):
