@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -47,7 +47,6 @@ TOPICS: Sequence[Row] = (
 GROUPS: Sequence[Row] = (
     ("updateSubGroupList -b BROKER -f FOLDER/groups.json", "of group config to BROKER success"),
     ("deleteSubGroup -b BROKER -g Listed1 -r true", r"group \[Listed1\] from broker .* success"),
-    ("updateSubGroup -b BROKER -g Ranked -a +priority.factor=50", "group to BROKER success"),
     (f"setConsumeMode -b BROKER -t {TOPIC} -g {GROUP} -m PULL", 401),
     (f"skipAccumulatedMessage -g {GROUP} -t {TOPIC} -f true", r"broker-a +1 +\d+"),
     ("exportPopRecord -b BROKER", 200_056),
@@ -119,6 +118,8 @@ ENDLESS = {"clusterRT", "startMonitoring"}
 TOO_SLOW = re.compile("Timeout|timeout|RemotingConnectException|TooMuchRequest")
 """What the tool says when an answer has taken three or five seconds, on a busy machine."""
 TRIES = 5
+TOOLS = 3
+"""Tools at work at the same time."""
 LISTED: Mapping[str, list[dict[str, object]]] = {
     "topics.json": [
         {"topicName": f"Listed{number}", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6}
@@ -184,11 +185,9 @@ def answers(
             with talking([program, f"-Djava.io.tmpdir={folder}", *arguments]) as tool:
                 made.ask(tool, rows)
 
-        asking = [threading.Thread(target=ask, args=(rows,)) for rows in FAMILIES]
-        for one in asking:
-            one.start()
-        for one in asking:
-            one.join()
+        with ThreadPoolExecutor(TOOLS) as tools:
+            for _ in tools.map(ask, FAMILIES):
+                pass
         yield made
 
 

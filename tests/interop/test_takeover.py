@@ -13,15 +13,20 @@ from interop.java_peer import JavaPeer
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    ("either_peer", "kill"),
+    [("java_peer", False), ("java_peer", True), ("java_peer_5_3", False)],
+    ids=["stopped", "killed", "stopped 5.3"],
+    indirect=["either_peer"],
+)
 def test_to_us_and_back(
-    tmp_path: Path, java_peer: JavaPeer, java_client: Client, kill: bool
+    tmp_path: Path, either_peer: JavaPeer, java_client: Client, kill: bool
 ) -> None:
     """RocketMQ, then ours, then RocketMQ: levels, timers, rolled ones, recalled ones, offsets.
 
     A kill of ours comes when nothing has rolled for some seconds, see above: there nothing rolls.
     """
-    handed = Handed(tmp_path / "store", java_peer, java_client, 3_600 if kill else 20)
+    handed = Handed(tmp_path / "store", either_peer, java_client, 3_600 if kill else 20)
     with handed.by_java(kill=kill) as namesrv:
         levels = {f"javas-level-{n}": f"level:{n}" for n in range(1, 6)}
         plain = {f"javas-{n}": "plain" for n in range(4)}
