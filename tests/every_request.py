@@ -258,6 +258,10 @@ MAKERS: Mapping[int, Maker] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: _topic,
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _topics,
     RequestCode.DELETE_TOPIC_IN_BROKER: lambda one: ({"topic": one.topic}, b""),
+    RequestCode.DELETE_TOPIC_IN_BROKER_LIST: lambda one: (
+        {},
+        json.dumps({"topicList": [one.topic]}).encode(),
+    ),
     RequestCode.GET_TOPIC_STATS_INFO: lambda one: ({"topic": one.topic}, b""),
     RequestCode.GET_TOPIC_CONFIG: lambda one: ({"topic": one.topic}, b""),
     RequestCode.GET_ALL_TOPIC_CONFIG: _nothing,
@@ -274,6 +278,10 @@ MAKERS: Mapping[int, Maker] = {
     RequestCode.DELETE_SUBSCRIPTIONGROUP: lambda one: (
         {"groupName": one.group, "cleanOffset": "true"},
         b"",
+    ),
+    RequestCode.DELETE_SUBSCRIPTION_GROUP_LIST: lambda one: (
+        {},
+        json.dumps({"groupNameList": [one.group], "cleanOffset": True}).encode(),
     ),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: lambda one: ({"group": one.group}, b""),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _nothing,

@@ -61,12 +61,33 @@ def java_peer_4(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
     return JavaPeer.of_version_4(classes, fetch_jars(RELEASE_4))
 
 
+@pytest.fixture
+def either_peer(request: pytest.FixtureRequest) -> JavaPeer:
+    """The peer that a test's parameter names: ``java_peer`` or ``java_peer_5_3``."""
+    return cast("JavaPeer", request.getfixturevalue(cast("str", request.param)))
+
+
 @pytest.fixture(scope="session")
 def java_client(tmp_path_factory: pytest.TempPathFactory, java_peer: JavaPeer) -> Client:
     """Command lines of the programs in ``interop/java``: main class and arguments."""
-    folder = tmp_path_factory.mktemp("java-client")
-    compile_java(sorted(SOURCES.glob("*.java")), folder / "classes", java_peer.jars)
-    client = JavaPeer(folder / "classes", java_peer.jars)
+    return _java_client(tmp_path_factory.mktemp("java-client"), java_peer)
+
+
+@pytest.fixture(scope="session")
+def java_client_5_3(tmp_path_factory: pytest.TempPathFactory, java_peer_5_3: JavaPeer) -> Client:
+    """The same programs with the client of RocketMQ 5.3."""
+    return _java_client(tmp_path_factory.mktemp("java-client-5-3"), java_peer_5_3)
+
+
+@pytest.fixture
+def either_client(request: pytest.FixtureRequest) -> Client:
+    """The client that a test's parameter names: ``java_client`` or ``java_client_5_3``."""
+    return cast("Client", request.getfixturevalue(cast("str", request.param)))
+
+
+def _java_client(folder: Path, peer: JavaPeer) -> Client:
+    compile_java(sorted(SOURCES.glob("*.java")), folder / "classes", peer.jars)
+    client = JavaPeer(folder / "classes", peer.jars)
 
     def command(main_class: str, *args: str) -> list[str]:
         return [*client.command(main_class, folder), *args]
@@ -77,16 +98,31 @@ def java_client(tmp_path_factory: pytest.TempPathFactory, java_peer: JavaPeer) -
 @pytest.fixture(scope="session")
 def go_client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     """Command lines of the programs in ``interop/go``: folder and arguments."""
+    return _go_client(tmp_path_factory.mktemp("go-client"), "go.mod")
+
+
+@pytest.fixture(scope="session")
+def newest_go_client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+    """Those programs of them that the newest commit of the Go client compiles."""
+    return _go_client(tmp_path_factory.mktemp("newest-go-client"), "newest.mod")
+
+
+@pytest.fixture
+def either_go_client(request: pytest.FixtureRequest) -> Client:
+    """The client that a test's parameter names: ``go_client`` or ``newest_go_client``."""
+    return cast("Client", request.getfixturevalue(cast("str", request.param)))
+
+
+def _go_client(folder: Path, modules: str) -> Client:
     missing = missing_tool("go")
     if missing is not None:
         pytest.skip(f"the Go client needs {missing}, which is not installed here")
-    folder = tmp_path_factory.mktemp("go-client")
 
     def command(program: str, *args: str) -> list[str]:
         built = folder / program
         if not built.exists():
-            source = Path(__file__).parent / "go"
-            subprocess.run(["go", "build", "-o", built, f"./{program}"], cwd=source, check=True)
+            build = ["go", "build", f"-modfile={modules}", "-o", str(built), f"./{program}"]
+            subprocess.run(build, cwd=Path(__file__).parent / "go", check=True)
         return [str(built), *args]
 
     return command

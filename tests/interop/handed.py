@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
@@ -170,6 +171,11 @@ class Handed:
         assert [] == changed
         assert expected == arrived, expected ^ arrived
         assert times.keys() == consumed, times.keys() ^ consumed
+
+    def consumed_again(self) -> set[str]:
+        """Bodies of messages that the group got more than once."""
+        times = Counter(self.consumed)
+        return {body for body, count in times.items() if count > 1} - {"warm-up"}
 
     def _may_be_overlooked(self, body: str) -> bool:
         """RocketMQ looks for no deletes of what is overdue when it rolls: docs/operations.md."""

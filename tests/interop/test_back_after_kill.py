@@ -95,16 +95,21 @@ def done_again(handed: Handed) -> Counter[str]:
     return Counter(one.body.decode() for one in (*entered, *left))
 
 
-@pytest.mark.parametrize("settled", [False, True], ids=["killed", "started and stopped"])
+@pytest.mark.parametrize(
+    ("either_peer", "settled"),
+    [("java_peer", False), ("java_peer", True), ("java_peer_5_3", False)],
+    ids=["killed", "started and stopped", "killed 5.3"],
+    indirect=["either_peer"],
+)
 def test_killed_in_the_middle(
-    tmp_path: Path, java_peer: JavaPeer, java_client: Client, settled: bool
+    tmp_path: Path, either_peer: JavaPeer, java_client: Client, settled: bool
 ) -> None:
     """Killed twice while timers roll: RocketMQ delivers all that waits, and ends the transaction.
 
     More than once comes at most what was done since the last checkpoint, and nothing once ours has
     been started and stopped.
     """
-    handed = Handed(tmp_path / "store", java_peer, java_client, WINDOW_SLOTS, CHECKS)
+    handed = Handed(tmp_path / "store", either_peer, java_client, WINDOW_SLOTS, CHECKS)
     draw = random.Random(20261122)
     with handed.by_us(kill=True, quiet=False) as namesrv:
         begin_ms = send(handed, namesrv, "first")

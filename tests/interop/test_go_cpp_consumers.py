@@ -50,7 +50,8 @@ def sent_to_all(broker: Broker, clients: Consumers, *names: str) -> bool:
     return all("new" in clients.bodies(name) for name in names)
 
 
-def test_go(tmp_path: Path, go_client: Client) -> None:
+@pytest.mark.parametrize("either_go_client", ["go_client", "newest_go_client"], indirect=True)
+def test_go(tmp_path: Path, either_go_client: Client) -> None:
     """Go: a dead letter after one retry, tags, SQL92, broadcasting, order, and pulls by itself.
 
     Two orderly members share in ``test_group_lives``: Go does not unlock what it hands over.
@@ -60,7 +61,7 @@ def test_go(tmp_path: Path, go_client: Client) -> None:
         trio.run(send, broker.namesrv, messages("T", "even0", "even2", tag="even", parity="0"))
         trio.run(send, broker.namesrv, messages("T", "odd1", tag="odd", parity="1"))
         trio.run(send, broker.namesrv, messages("Ordered", *ORDERED))
-        with consumers(go_client("consuming", broker.namesrv), tmp_path) as go:
+        with consumers(either_go_client("consuming", broker.namesrv), tmp_path) as go:
             go.start("retry", "concurrent", "Retry", "Retried", "*", "tries=1", "level=1")
             go.start("tag", "concurrent", "Tag", "T", "even")
             go.start("sql", "concurrent", "Sql", "T", "parity = 1", "type=SQL92")

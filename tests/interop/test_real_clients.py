@@ -57,11 +57,12 @@ def test_cpp_client(tmp_path: Path) -> None:
     assert int(transcript.sent["batch"][0]) <= transcript.only("batch2").stored_ms
 
 
-def test_java_client(tmp_path: Path, java_client: Client) -> None:
+@pytest.mark.parametrize("either_client", ["java_client", "java_client_5_3"], indirect=True)
+def test_java_client(tmp_path: Path, either_client: Client) -> None:
     """The Java client: all setters of a delay, a recall, a traced batch; each message once."""
     with serving(tmp_path / "store") as broker:
         run = subprocess.run(
-            java_client("TimerClient", broker.namesrv, "JavaTopic", "JavaGroup", "12"),
+            either_client("TimerClient", broker.namesrv, "JavaTopic", "JavaGroup", "12"),
             capture_output=True,
             text=True,
             timeout=120,

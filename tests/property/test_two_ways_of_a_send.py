@@ -27,7 +27,7 @@ NAMES = [
     "KEYS", "TAGS", "UNIQ_KEY", "WAIT", "DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
     "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY", "TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID", "TRAN_MSG",
     "MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK", "INNER_NUM", "XUNIQ_KEY", "XDELAY",
-    "XTIMER_DELAY_MS", "a", "é", "",
+    "XTIMER_DELAY_MS", "_SYS_MSG_PRIORITY_", "__SHARDINGKEY", "a", "é", "",
 ]  # fmt: skip
 VALUES = [
     "1", "3", "0", "-5", "+7", "1000", "100000000000", str(NOW_MS + 5_000), str(NOW_MS - 1), "true",

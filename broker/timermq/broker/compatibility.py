@@ -40,7 +40,9 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Row(
         "all of them or none", "unit/broker/admin/test_topic_processor"
     ),
-    RequestCode.GET_ALL_TOPIC_CONFIG: Row("", "unit/broker/admin/test_topic_processor"),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Row(
+        "whole, or page by page from 5.4 on", "unit/broker/admin/test_table_page"
+    ),
     RequestCode.UPDATE_BROKER_CONFIG: Row(
         "settings that can change live, until the next start; RocketMQ rewrites its file",
         "interop/test_mqadmin",
@@ -77,7 +79,9 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: Row("", "unit/broker/namesrv/test_route_processor"),
     RequestCode.GET_BROKER_CLUSTER_INFO: Row("", "interop/test_mqadmin"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Row("", "interop/test_mqadmin"),
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row("", "unit/broker/admin/test_group_processor"),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row(
+        "whole, or page by page from 5.4 on", "unit/broker/admin/test_table_page"
+    ),
     RequestCode.GET_TOPIC_STATS_INFO: Row(
         "the rate is counted in the queues, as far back as they reach", "interop/test_mqadmin"
     ),
@@ -170,6 +174,13 @@ SERVED: Mapping[RequestCode, Row] = {
     ),
     RequestCode.RECALL_MESSAGE: Row(
         "on by default; says `too_late` and `not_found`", "interop/test_real_clients"
+    ),
+    RequestCode.DELETE_TOPIC_IN_BROKER_LIST: Row(
+        "all of them or none; refused while messages wait for their moment",
+        "unit/broker/admin/test_topic_deletion_processor",
+    ),
+    RequestCode.DELETE_SUBSCRIPTION_GROUP_LIST: Row(
+        "all of them or none", "unit/broker/admin/test_group_processor"
     ),
     RequestCode.SEND_MESSAGES: Row(
         "ours: messages of any topics in CBOR, each succeeds or fails on its own",
@@ -319,6 +330,20 @@ _CONTROLLER_CODES = (
 )
 """In the order of codes, from 1001 on: of replicas, and of the controller that chooses masters."""
 
+_LITE_CODES = (
+    "POP_LITE_MESSAGE",
+    "LITE_SUBSCRIPTION_CTL",
+    "ACK_LITE_MESSAGE",
+    "NOTIFY_UNSUBSCRIBE_LITE",
+    "GET_BROKER_LITE_INFO",
+    "GET_PARENT_TOPIC_INFO",
+    "GET_LITE_TOPIC_INFO",
+    "GET_LITE_CLIENT_INFO",
+    "GET_LITE_GROUP_INFO",
+    "TRIGGER_LITE_DISPATCH",
+)
+"""From 200,070 on: topics of 5.5 for many short-lived sessions."""
+
 REFUSED: Mapping[int, tuple[str, str]] = {
     13: ("QUERY_BROKER_OFFSET", "RocketMQ does not serve it either"),
     22: ("GET_TOPIC_CONFIG_LIST", "RocketMQ does not serve it either"),
@@ -349,6 +374,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     906: ("EXCHANGE_BROKER_HA_INFO", "no replicas"),
     **{code: (name, "no replicas") for code, name in enumerate(_CONTROLLER_CODES, 1_001)},
     **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_2_CODES, 3_001)},
+    5_001: ("SWITCH_TIMER_ENGINE", "one engine, without RocksDB"),
     200_050: ("POP_MESSAGE", "no POP"),
     200_051: ("ACK_MESSAGE", "no POP"),
     200_052: ("PEEK_MESSAGE", "no POP"),
@@ -356,6 +382,7 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     200_054: ("NOTIFICATION", "no POP"),
     200_055: ("POLLING_INFO", "no POP"),
     200_056: ("POP_ROLLBACK", "no POP"),
+    **{code: (name, "no lite topics") for code, name in enumerate(_LITE_CODES, 200_070)},
     200_151: ("BATCH_ACK_MESSAGE", "no POP"),
 }
 """Codes of RocketMQ that are answered with 3, and why."""

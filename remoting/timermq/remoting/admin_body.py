@@ -1,9 +1,12 @@
 """JSON bodies of admin requests that a broker reads.
 
-Source: Java ``CreateTopicListRequestBody``, ``SubscriptionGroupConfig``, ``SubscriptionGroupList``.
+Source: Java ``CreateTopicListRequestBody``, ``SubscriptionGroupConfig``, ``SubscriptionGroupList``,
+``DeleteTopicListRequestBody``, ``DeleteSubscriptionGroupListRequestBody``.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 from .bodies import BodyFormatError, json_items, json_object, load_json
 
@@ -27,6 +30,18 @@ def decode_configs(body: bytes, name: str) -> list[object]:
     if not items:
         raise BodyFormatError(name, "a list with something in it", "none")
     return items
+
+
+def decode_names(body: bytes, name: str) -> list[str]:
+    """The list of names under a name.
+
+    Raises:
+        BodyFormatError: There is none, it is empty, or holds something else.
+    """
+    names = decode_configs(body, name)
+    if not all(isinstance(one, str) for one in names):
+        raise BodyFormatError(name, "texts", "something else")
+    return cast("list[str]", names)
 
 
 def decode_properties(body: bytes) -> dict[str, str]:

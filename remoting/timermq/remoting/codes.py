@@ -110,6 +110,8 @@ class RequestCode(enum.IntEnum):
     REMOVE_COLD_DATA_FLOW_CTR_CONFIG = 2002
     GET_COLD_DATA_FLOW_CTR_INFO = 2003
     SET_COMMITLOG_READ_MODE = 2004
+    DELETE_TOPIC_IN_BROKER_LIST = 5002
+    DELETE_SUBSCRIPTION_GROUP_LIST = 5003
     SEND_MESSAGES = 9001
     """Ours: messages for any topics in one frame, CBOR (``send_batch``)."""
     LIST_PENDING = 9002
@@ -176,6 +178,8 @@ class ResponseCode(enum.IntEnum):
     CONSUME_MSG_TIMEOUT = 207
     FLOW_CONTROL = 215
     ILLEGAL_OPERATION = 604
+    LMQ_QUOTA_EXCEEDED = 2017
+    LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 2018
 
 
 class LanguageCode(enum.IntEnum):

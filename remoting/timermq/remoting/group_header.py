@@ -5,7 +5,7 @@ Source: Java ``GetConsumeStatsRequestHeader`` and others, named at each class.
 
 from __future__ import annotations
 
-from .request_header import RequestHeader, boolean, request_header, text
+from .request_header import RequestHeader, boolean, integer, request_header, text
 
 
 @request_header
@@ -25,6 +25,21 @@ class DeleteGroupHeader(RequestHeader):
     group_name: str = text("groupName")
     clean_offset: bool = boolean("cleanOffset", default=False)
     """With what it has committed."""
+
+
+@request_header
+class AllGroupsHeader(RequestHeader):
+    """All groups, or a page of them (201).
+
+    Java: ``GetAllSubscriptionGroupRequestHeader``, from 5.4 on.
+    """
+
+    group_seq: int | None = integer("groupSeq", default=None)
+    """Number of the first group, from 0."""
+    max_group_num: int | None = integer("maxGroupNum", default=None)
+    """Groups of the page, at most."""
+    data_version: str | None = text("dataVersion", default=None)
+    """That of the pages before, as JSON."""
 
 
 @request_header

@@ -37,6 +37,18 @@ class CreateTopicHeader(RequestHeader):
 
 
 @request_header
+class AllTopicsHeader(RequestHeader):
+    """All topics, or a page of them (21). Java: ``GetAllTopicConfigRequestHeader``, from 5.4 on."""
+
+    topic_seq: int | None = integer("topicSeq", default=None)
+    """Number of the first topic, from 0."""
+    max_topic_num: int | None = integer("maxTopicNum", default=None)
+    """Topics of the page, at most."""
+    data_version: str | None = text("dataVersion", default=None)
+    """That of the pages before, as JSON."""
+
+
+@request_header
 class ForgetTopicHeader(RequestHeader):
     """A topic that a name server forgets (216). Java: ``DeleteTopicFromNamesrvRequestHeader``."""
 

@@ -12,13 +12,14 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * The unmodified Java client sends by callback, one-way, in order by a key, and with a body that it packs, and
- * prints what a consumer receives:
+ * The unmodified Java client sends by callback, one-way, in order by a key, by priority, and with a body
+ * that it packs, and prints what a consumer receives:
  *
- *   SENT body msgId -      GOT body msgId receivedMs storedMs tag queueId queueOffset
+ *   SENT body msgId deliverMs|-      GOT body msgId receivedMs storedMs tag queueId queueOffset
  *
  * Arguments: name server, topic, group, count of messages to receive.
  */
@@ -55,6 +56,13 @@ public final class SendClient {
             print("SENT ordered" + number + " "
                 + producer.send(one, new SelectMessageQueueByHash(), "one-key").getMsgId() + " -");
         }
+        for (int rank : new int[] {0, 2, 9}) {
+            print("SENT rank" + rank + " " + producer.send(ranked(topic, "rank" + rank, rank)).getMsgId() + " -");
+            Message late = ranked(topic, "late" + rank, rank);
+            long moment = System.currentTimeMillis() + 2_000;
+            late.setDeliverTimeMs(moment);
+            print("SENT late" + rank + " " + producer.send(late).getMsgId() + " " + moment);
+        }
         print("SENT large " + producer.send(message(topic, "large" + "-".repeat(20_000))).getMsgId() + " -");
 
         BlockingQueue<String> got = new LinkedBlockingQueue<>();
@@ -89,6 +97,13 @@ public final class SendClient {
 
     private static Message message(String topic, String body) {
         return new Message(topic, "java", body.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** As setPriority makes it, which is there from 5.4 on. */
+    private static Message ranked(String topic, String body, int rank) {
+        Message one = message(topic, body);
+        MessageAccessor.putProperty(one, "_SYS_MSG_PRIORITY_", String.valueOf(rank));
+        return one;
     }
 
     private static void print(String line) {

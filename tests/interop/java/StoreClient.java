@@ -20,6 +20,9 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * be recalled is recalled at once.
  */
 public final class StoreClient {
+    /** For one answer: RocketMQ's three seconds are little on a busy machine. */
+    private static final int PATIENCE_MS = 20_000;
+
     public static void main(String[] args) {
         try {
             if (args[0].equals("send")) {
@@ -38,6 +41,8 @@ public final class StoreClient {
     private static void send(String nameServer, String topic, String[] args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("store-client");
         producer.setNamesrvAddr(nameServer);
+        producer.setSendMsgTimeout(PATIENCE_MS);
+        producer.setMqClientApiTimeout(PATIENCE_MS);
         producer.start();
         producer.send(message(topic, "warm-up"));
         long now = System.currentTimeMillis();
@@ -65,6 +70,7 @@ public final class StoreClient {
     private static void consume(String nameServer, String topic, String group, int count) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
         consumer.setNamesrvAddr(nameServer);
+        consumer.setMqClientApiTimeout(PATIENCE_MS);
         consumer.start();
         List<String> got = new ArrayList<>();
         for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {

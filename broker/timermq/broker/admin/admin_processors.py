@@ -20,6 +20,7 @@ from .offset_reset_processor import OffsetResetProcessor
 from .replica_processor import ReplicaProcessor
 from .request_mode_processor import RequestModeProcessor
 from .runtime_info import RuntimeInfo
+from .topic_deletion_processor import TopicDeletionProcessor
 from .topic_processor import Saved, TopicProcessor
 
 
@@ -28,6 +29,7 @@ class AdminProcessors:
     """The processors of operators' requests, one for each family."""
 
     topic: TopicProcessor
+    topic_deletion: TopicDeletionProcessor
     group: GroupProcessor
     info: BrokerInfoProcessor
     connections: ConnectionListProcessor
@@ -43,6 +45,7 @@ class AdminProcessors:
         make, tables = parts.make, parts.tables
         return cls(
             topic=make(TopicProcessor, made=tables.topics_made, saved=saved),
+            topic_deletion=make(TopicDeletionProcessor, saved=saved),
             group=make(GroupProcessor, made=tables.groups_made, saved=saved),
             info=make(BrokerInfoProcessor, runtime=make(RuntimeInfo, started_ms=parts.now_ms())),
             connections=make(ConnectionListProcessor),
@@ -57,6 +60,7 @@ class AdminProcessors:
         """Request code to the method that answers it."""
         return {
             **self.topic.handlers(),
+            **self.topic_deletion.handlers(),
             **self.group.handlers(),
             **self.info.handlers(),
             **self.connections.handlers(),

@@ -5,15 +5,21 @@ Source: Java ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 import structlog
+import trio
 
-from timermq.remoting.admin_body import decode_config, decode_configs
+from timermq.remoting.admin_body import decode_config, decode_configs, decode_names
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
-from timermq.remoting.group_header import DeleteGroupHeader, GroupForbiddenHeader, GroupHeader
+from timermq.remoting.group_header import (
+    AllGroupsHeader,
+    DeleteGroupHeader,
+    GroupForbiddenHeader,
+    GroupHeader,
+)
 from timermq.remoting.queue_json import encode_json
 
 from ..config_fields import ConfigFields, ConfigTableError
@@ -29,6 +35,7 @@ from ..topic_config import TopicConfigTable
 from ..topic_validator import group_fault, is_system_group, retry_topic
 from .broker_stats import BrokerStats
 from .offset_reset import OffsetResets
+from .table_page import TablePage
 from .topic_processor import Saved
 
 log = structlog.get_logger("timermq.broker.admin.group_processor")
@@ -52,6 +59,7 @@ class GroupProcessor:
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_list,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.DELETE_SUBSCRIPTION_GROUP_LIST: self.delete_list,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.get,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.get_all,
             RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbid,
@@ -72,26 +80,13 @@ class GroupProcessor:
         Its retry topic and dead letters stay: they hold messages, and are deleted as topics.
         """
         header = DeleteGroupHeader.of(command)
-        group = header.group_name
-        if is_system_group(group):
-            raise RefusedError(
-                ResponseCode.INVALID_PARAMETER,
-                "GROUP_SYSTEM",
-                f"{group} is a group of the broker itself and stays",
-            )
-        clean_offset = header.clean_offset
+        self._delete_later(session, command, [header.group_name], header.clean_offset)
 
-        async def delete() -> Command:
-            self.groups.delete(group)
-            self.stats.forget_group(group)
-            if clean_offset:
-                self.offsets.delete_group(group)
-                self.resets.forget_group(group)
-            log.info("group deleted", group=group, remote=session.remote_address)
-            await self.saved()
-            return command.answer(ResponseCode.SUCCESS)
-
-        answer_later(session, command, delete)
+    def delete_list(self, session: Session, command: Command) -> None:
+        """Delete several groups: all of them, or none when one is refused (5003)."""
+        groups = decode_names(command.body, "groupNameList")
+        clean_offset = decode_config(command.body).get("cleanOffset") is True
+        self._delete_later(session, command, groups, clean_offset)
 
     def get(self, _session: Session, command: Command) -> Command:
         """The configuration of one group, as JSON (352)."""
@@ -99,16 +94,19 @@ class GroupProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json(config.to_json()))
 
     def get_all(self, _session: Session, command: Command) -> Command:
-        """The whole table with its version (201)."""
+        """The whole table with its version, or a page of it (201)."""
+        header = AllGroupsHeader.of(command)
+        configs = {config.group_name: config for config in self.groups.all()}
+        page = TablePage.asked(header.group_seq, header.max_group_num, header.data_version)
+        names = configs if page is None else page.names(configs, self.groups.data_version)
         return command.answer(
             ResponseCode.SUCCESS,
+            ext={"totalGroupNum": str(len(configs))},
             body=encode_json(
                 {
                     "dataVersion": version_json(self.groups.data_version),
                     "forbiddenTable": self.groups.forbidden(),
-                    "subscriptionGroupTable": {
-                        config.group_name: config.to_json() for config in self.groups.all()
-                    },
+                    "subscriptionGroupTable": {name: configs[name].to_json() for name in names},
                 }
             ),
         )
@@ -139,6 +137,31 @@ class GroupProcessor:
             )
 
         answer_later(session, command, forbid)
+
+    def _delete_later(
+        self, session: Session, command: Command, groups: Sequence[str], clean_offset: bool
+    ) -> None:
+        for group in groups:
+            if is_system_group(group):
+                raise RefusedError(
+                    ResponseCode.INVALID_PARAMETER,
+                    "GROUP_SYSTEM",
+                    f"{group} is a group of the broker itself and stays",
+                )
+
+        async def delete() -> Command:
+            for group in groups:
+                self.groups.delete(group)
+                self.stats.forget_group(group)
+                if clean_offset:
+                    self.offsets.delete_group(group)
+                    self.resets.forget_group(group)
+                log.info("group deleted", group=group, remote=session.remote_address)
+                await trio.lowlevel.checkpoint()
+            await self.saved()
+            return command.answer(ResponseCode.SUCCESS)
+
+        answer_later(session, command, delete)
 
     def _put_later(
         self, session: Session, command: Command, configs: list[SubscriptionGroupConfig]

@@ -1,10 +1,6 @@
-"""Topics as an operator makes, looks at and deletes them.
+"""Topics as an operator makes and looks at them.
 
-A change is answered when the table that holds it is on the disk. A topic is deleted in one step, in
-which nothing else happens: its queues, its configuration, the offsets that groups committed. Its
-pending messages would have nowhere to go then, so a topic that has any is not deleted. A message
-that was under way at that moment arrives on a topic that is not in the table; it brings the topic
-back (``TopicConfigTable.restore``), and nothing is lost.
+A change is answered when the table that holds it is on the disk.
 
 Source: Java ``AdminBrokerProcessor``, ``TopicConfigManager``.
 """
@@ -15,21 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 import structlog
-import trio
 
-from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.admin_body import decode_configs
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.queue_json import MessageQueue, encode_json
-from timermq.remoting.topic_header import CreateTopicHeader, TopicHeader
+from timermq.remoting.topic_header import AllTopicsHeader, CreateTopicHeader, TopicHeader
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 from ..config_fields import ConfigFields, ConfigTableError
 from ..config_table import version_json
-from ..consumer_offset import ConsumerOffsetTable
-from ..consuming.long_polling import LongPolling
 from ..deferred_answers import answer_later
 from ..dispatcher import Handler
 from ..durations import Durations
@@ -39,14 +31,10 @@ from ..session import Session
 from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import SYSTEM_TOPICS, is_system_topic, topic_fault
 from .broker_rates import topic_put_tps
-from .broker_stats import BrokerStats
-from .offset_reset import OffsetResets
+from .table_page import TablePage
 
 QUEUE_NUMS_MAX = 65_536
 """Queues of one topic; a queue has a directory as soon as it has a message."""
-
-LOOK_COUNT = 256
-"""Pending messages that are read between two turns of the other tasks."""
 
 Saved = Callable[[], Awaitable[None]]
 """Waits until the tables are on the disk."""
@@ -56,15 +44,11 @@ log = structlog.get_logger("timermq.broker.admin.topic_processor")
 
 @attrs.frozen(eq=False, kw_only=True)
 class TopicProcessor:
-    """Makes, shows and deletes topics for operators."""
+    """Makes and shows topics for operators."""
 
     options: BrokerOptions
     timer_store: TimerMessageStore
     topics: TopicConfigTable
-    offsets: ConsumerOffsetTable
-    resets: OffsetResets
-    long_polling: LongPolling
-    stats: BrokerStats
     made: Durations[bool]
     saved: Saved
     now_ms: Callable[[], int]
@@ -74,11 +58,9 @@ class TopicProcessor:
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_list,
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused,
             RequestCode.GET_TOPIC_CONFIG: self.get,
             RequestCode.GET_ALL_TOPIC_CONFIG: self.get_all,
-            RequestCode.GET_TOPIC_STATS_INFO: self.queue_stats,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
         }
 
@@ -100,32 +82,6 @@ class TopicProcessor:
                 ) from error
         self._put_later(session, command, configs)
 
-    def delete(self, session: Session, command: Command) -> None:
-        """Delete a topic with its messages and what groups committed of it (215)."""
-        topic = TopicHeader.of(command).topic
-        self._check_deletable(topic)
-
-        async def delete() -> Command:
-            await self._check_nothing_pending(topic)
-            await self.timer_store.store.delete_topic(topic, at=lambda: self._forget(topic))
-            await self.saved()
-            log.info("topic deleted", topic=topic, remote=session.remote_address)
-            return command.answer(ResponseCode.SUCCESS)
-
-        answer_later(session, command, delete)
-
-    def clean_unused(self, session: Session, command: Command) -> None:
-        """Remove the queues of topics that are not in the table (316)."""
-
-        async def clean() -> Command:
-            store = self.timer_store.store
-            for topic in dict.fromkeys(queue.topic for queue in store.queues()):
-                if self.topics.get(topic) is None and topic not in OWN_TOPICS:
-                    await store.delete_topic(topic)
-            return command.answer(ResponseCode.SUCCESS)
-
-        answer_later(session, command, clean)
-
     def get(self, _session: Session, command: Command) -> Command:
         """The configuration of one topic, as JSON (351)."""
         config = self.topics.existing(TopicHeader.of(command).topic)
@@ -133,21 +89,24 @@ class TopicProcessor:
         return command.answer(ResponseCode.SUCCESS, body=body)
 
     def get_all(self, _session: Session, command: Command) -> Command:
-        """The whole table with its version (21)."""
+        """The whole table with its version, or a page of it (21)."""
+        header = AllTopicsHeader.of(command)
+        configs = {config.topic_name: config for config in self.topics.all()}
+        page = TablePage.asked(header.topic_seq, header.max_topic_num, header.data_version)
+        names = configs if page is None else page.names(configs, self.topics.data_version)
         return command.answer(
             ResponseCode.SUCCESS,
+            ext={"totalTopicNum": str(len(configs))},
             body=encode_json(
                 {
                     "dataVersion": version_json(self.topics.data_version),
-                    "topicConfigTable": {
-                        config.topic_name: config.to_json() for config in self.topics.all()
-                    },
+                    "topicConfigTable": {name: configs[name].to_json() for name in names},
                     "topicQueueMappingDetailMap": {},
                 }
             ),
         )
 
-    def queue_stats(self, _session: Session, command: Command) -> Command:
+    def stats(self, _session: Session, command: Command) -> Command:
         """Start and end of each queue of a topic, and the time of its last message (202)."""
         config = self.topics.existing(TopicHeader.of(command).topic)
         store = self.timer_store.store
@@ -229,43 +188,6 @@ class TopicProcessor:
 
         answer_later(session, command, put)
 
-    def _check_deletable(self, topic: str) -> None:
-        fault = topic_fault(topic)
-        if fault is not None:
-            raise RefusedError(ResponseCode.INVALID_PARAMETER, "TOPIC_NAME", fault)
-        if is_system_topic(topic) or self.topics.is_system(topic):
-            raise RefusedError(
-                ResponseCode.INVALID_PARAMETER,
-                "TOPIC_SYSTEM",
-                f"{topic} is a topic of the broker itself and stays",
-            )
-
-    async def _check_nothing_pending(self, topic: str) -> None:
-        """Go through all pending messages: the counts by topic are only for people."""
-        pending = self.timer_store.pending()
-        deletes = pending.deletes()
-        for _ in pending.learn(deletes):
-            await trio.lowlevel.checkpoint()
-        for looked, (row, _) in enumerate(pending.walk(pending.start, deletes), start=1):
-            if row is not None and row.topic == topic:
-                raise RefusedError(
-                    ResponseCode.SYSTEM_ERROR,
-                    "TOPIC_HAS_TIMERS",
-                    f"a message of {topic} is pending until {row.deliver_ms} ({row.unique_id}): "
-                    "cancel its pending messages or let them arrive, then delete the topic",
-                )
-            if looked % LOOK_COUNT == 0:
-                await trio.lowlevel.checkpoint()
-
-    def _forget(self, topic: str) -> None:
-        """The step in which the topic ends; the store removes its queues in the same."""
-        self.topics.delete(topic)
-        self.offsets.delete_topic(topic)
-        self.resets.forget_topic(topic)
-        # Held on, they would pass over the first messages of a topic that is made again.
-        self.long_polling.wake_topic(topic)
-        self.stats.forget_topic(topic)
-
     def _is_system(self, config: TopicConfig) -> bool:
         topic = config.topic_name
         return is_system_topic(topic) or topic in (
@@ -275,13 +197,15 @@ class TopicProcessor:
 
 
 ATTRIBUTES: Mapping[str, frozenset[str] | None] = {
-    "message.type": frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}),
+    "message.type": frozenset(
+        {"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"}
+    ),
     "queue.type": frozenset({"SimpleCQ"}),
     "cleanup.policy": frozenset({"DELETE"}),
     "reserve.time": None,
 }
-"""Attribute to its values here; None: a number. RocketMQ's BatchCQ and COMPACTION are other kinds
-of queues."""
+"""Attribute to its values here; None: a number. RocketMQ's BatchCQ, COMPACTION and LITE are other
+kinds of queues."""
 
 
 def alter_attributes(current: Mapping[str, str], changes: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from timermq.timerstore.byte_columns import Pieces, numbers_in, rows_like
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_columns import MessageColumns
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
-from timermq.timerstore.properties import PREPARED, UNIQ_KEY, UNIQ_KEY_NAME
+from timermq.timerstore.properties import PREPARED, PRIORITY, UNIQ_KEY, UNIQ_KEY_NAME
 
 from ..session import Session
 from ..topic_config import TopicConfigTable
@@ -44,6 +44,7 @@ _SYS_FLAGS = {
 _UNIQ_KEY = UNIQ_KEY.decode()
 _WAITS_NOT = WAITS_NOT.decode()
 _TRANSACTION = PREPARED.decode()
+_PRIORITY = PRIORITY.decode()
 
 
 class RunReader:
@@ -63,6 +64,7 @@ class RunReader:
             *(f"{key.decode()}\x01" for key in stamp.keys),
             _WAITS_NOT,
             _TRANSACTION,
+            _PRIORITY,
         )
         """Parts of property texts that fit into no run."""
         self._queue_ids: dict[tuple[str, str], int] = {}

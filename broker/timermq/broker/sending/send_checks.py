@@ -16,7 +16,15 @@ import attrs
 from timermq.pipeline.records.timer_properties import REQUEST_NAMES
 from timermq.pipeline.records.timer_record import has_level
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.properties import KEYS_NAME, PREPARED_NAME, find, remove
+from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
+from timermq.timerstore.properties import (
+    KEYS_NAME,
+    PREPARED_NAME,
+    PRIORITY_NAME,
+    SHARDING_KEY_NAME,
+    find,
+    remove,
+)
 
 from ..consuming.queue_lock import QueueLockTable
 from ..options import BrokerOptions
@@ -141,6 +149,7 @@ class SendChecks:
         _check_compaction(config, target)
         self._check_transaction(target)
         _check_sys_flag(target)
+        _give_priority(config, target)
         return target
 
     def _check_transaction(self, target: SendTarget) -> None:
@@ -265,6 +274,29 @@ def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
             "COMPACTION_KEYS",
             f"messages of the compaction topic {target.topic} need the property KEYS",
         )
+
+
+def _give_priority(config: TopicConfig, target: SendTarget) -> None:
+    """Let a message's priority choose its queue, the last for all that are higher.
+
+    RocketMQ takes the priority from a delayed message; here it keeps its queue until it is due.
+    """
+    priority = _int32(find(target.properties, PRIORITY_NAME) or b"")
+    if priority is None:
+        return
+    if target.is_half or find(target.properties, SHARDING_KEY_NAME) is not None:
+        target.properties = remove(target.properties, PRIORITY_NAME)
+    else:
+        target.queue_id = min(priority, max(config.write_queue_nums, 1) - 1)
+
+
+def _int32(text: bytes) -> int | None:
+    """A number from 0 to 2,147,483,647; None for another text, which Java overlooks."""
+    digits = text.removeprefix(b"+")
+    if not digits.isdigit() or len(digits) > NUMBER_DIGITS_MAX:
+        return None
+    number = int(digits)
+    return number if number < 1 << 31 else None
 
 
 def _check_sys_flag(target: SendTarget) -> None:

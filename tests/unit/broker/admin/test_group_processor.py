@@ -111,6 +111,27 @@ async def test_several_groups_or_none(autojump_clock: trio.testing.MockClock) ->
         assert groups.get("H") is not None
 
 
+@pytest.mark.parametrize(("clean", "left"), [(True, None), (False, 5)])
+async def test_several_groups_are_deleted(
+    autojump_clock: trio.testing.MockClock, clean: bool, left: int | None
+) -> None:
+    """All of them, or none when one is the broker's own; offsets go when that is asked for."""
+    async with running_broker() as running:
+        peer, tables = running.connect(), running.broker.tables
+        tables.offsets.commit(group="G", topic="T", queue_id=0, offset=5)
+        for group in ("G", "H", "I"):
+            tables.groups.find(group)
+
+        def listed(*names: str) -> bytes:
+            return json.dumps({"groupNameList": names, "cleanOffset": clean}).encode()
+
+        assert (await peer.call(5003, body=listed("G", "TOOLS_CONSUMER"))).code == 29
+        assert tables.groups.get("G") is not None
+        assert (await peer.call(5003, body=listed("G", "H", "none"))).code == 0
+        assert [tables.groups.get(one) is None for one in "GHI"] == [True, True, False]
+        assert tables.offsets.query(group="G", topic="T", queue_id=0) == left
+
+
 async def test_the_whole_table() -> None:
     """All groups with the version of the table; RocketMQ's own cannot be deleted."""
     rig = Rig()

@@ -240,3 +240,63 @@ async def test_a_dead_letter_begins_no_transaction() -> None:
     (letter,) = rig.records("%DLQ%g")
     assert letter.sys_flag == 0
     assert b"TRAN_MSG" not in letter.properties
+
+
+LATER = "TIMER_DELAY_MS\x0160000\x02"
+
+
+@pytest.mark.parametrize(
+    ("priority", "more", "queue_id", "is_kept"),
+    [
+        ("0", "", 0, True),
+        ("2", "", 2, True),
+        ("3", "", 3, True),
+        ("4", "", 3, True),
+        ("+2", "", 2, True),
+        ("2147483647", "", 3, True),
+        ("2147483648", "", 1, True),
+        ("-1", "", 1, True),
+        ("high", "", 1, True),
+        ("9" * 5_000, "", 1, True),
+        ("2", "__SHARDINGKEY\x01order 7\x02", 1, False),
+        ("2", LATER, 2, True),
+        ("high", LATER, 1, True),
+    ],
+)
+async def test_a_priority_chooses_the_queue(
+    priority: str, more: str, queue_id: int, is_kept: bool
+) -> None:
+    """Not of a message with a sharding key, whose order counts; a delayed one keeps it."""
+    rig = Rig()
+    properties = f"UNIQ_KEY\x01K1\x02_SYS_MSG_PRIORITY_\x01{priority}\x02{more}"
+    answer = rig.send("T", properties=properties, queueId="1")
+    topic = "rmq_sys_wheel_timer" if more == LATER else "T"
+    (record,) = rig.records(topic, int(answer.ext["queueId"]) if topic == "T" else 0)
+    found = record.properties_dict()
+
+    assert answer.code == 0
+    assert answer.ext["queueId"] == str(queue_id)
+    assert ("_SYS_MSG_PRIORITY_" in found) is is_kept
+    assert found.get("REAL_QID", str(queue_id)) == str(queue_id)
+
+
+async def test_priorities_of_a_transaction_end_there() -> None:
+    """A half message has none, as in RocketMQ; it keeps the queue that its producer chose."""
+    rig = Rig()
+    priority = "_SYS_MSG_PRIORITY_\x012\x02"
+    properties = f"UNIQ_KEY\x01K1\x02PGROUP\x01PID\x02TRAN_MSG\x01true\x02{priority}"
+    rig.send("T", properties=properties, queueId="1", sysFlag="4")
+    (record,) = rig.records("RMQ_SYS_TRANS_HALF_TOPIC")
+    found = record.properties_dict()
+
+    assert found["REAL_QID"] == "1"
+    assert "_SYS_MSG_PRIORITY_" not in found
+
+
+async def test_priorities_in_a_topic_with_fewer_queues_to_write() -> None:
+    """The queues that are only read get none."""
+    rig = Rig()
+    rig.broker.tables.topics.put(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=2))
+    answer = rig.send("T", properties="UNIQ_KEY\x01K1\x02_SYS_MSG_PRIORITY_\x019\x02")
+
+    assert answer.ext["queueId"] == "1"
