@@ -139,3 +139,15 @@ async def test_what_was_sent_without_a_delay_is_found_by_its_topic() -> None:
     life = explain(rig, "K0", "T")
     assert (life["now"], words(life)) == ("delivered", ["sent"])
     assert (life["steps"][0]["queue_offset"], life["steps"][0]["lateness_ms"]) == (0, None)
+
+
+async def test_a_retry_before_the_moment_waits_again() -> None:
+    """The record behind the mark is one of the wheel: the topic is that which it asks for."""
+    rig = Rig()
+    rig.send("T", properties=later(5))
+    retry_elsewhere(rig, quarantined(rig, TIMER_TOPIC))
+
+    life = explain(rig, "K1")
+    assert (life["now"], life["deliver_ms"]) == ("waiting", NOW_MS + 5_000)
+    assert words(life) == ["stored", "set_aside", "retried", "stored"]
+    assert [step["topic"] for step in life["steps"][2:]] == ["Other", "Other"]
