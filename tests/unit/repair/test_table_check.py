@@ -74,9 +74,7 @@ def test_a_damaged_backup_is_moved_and_its_table_stays() -> None:
     put(disk, "config/topics.json", b"{}")
     put(disk, "config/topics.json.bak", b"{")
 
-    assert told(found(disk)) == [
-        ("config/topics.json.bak", Severity.DERIVED, Step.BACK_UP_FILE)
-    ]
+    assert told(found(disk)) == [("config/topics.json.bak", Severity.DERIVED, Step.BACK_UP_FILE)]
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])

@@ -59,9 +59,7 @@ def test_an_offset_is_clamped_and_its_neighbours_stay() -> None:
     """Of a group by its row; the keys of fastjson are numbers or texts."""
     disk = MemoryDisk()
     put(disk, OFFSETS, b'{"offsetTable":{"T@G":{0:99,1:7},"T@H":{0:99}}}')
-    backup = repaired(
-        disk, Step.CLAMP_OFFSET, OffsetClamp("consumerOffset.json", "T@G", 0, 12)
-    )
+    backup = repaired(disk, Step.CLAMP_OFFSET, OffsetClamp("consumerOffset.json", "T@G", 0, 12))
     text = content(disk, OFFSETS)
 
     assert b"0:12" in text.replace(b'"0"', b"0")
