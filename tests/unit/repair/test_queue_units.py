@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from small_store import ROOT
 from timermq.repair import queue_units
 from timermq.repair.queue_units import QueueUnits, is_filler, queue_directory, queues_with_files
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.queue_unit import FILLER_SIZE, UNIT
 from unit.repair.small_checks import put
-
-import pytest
 
 FILLER = (0, FILLER_SIZE, 0)
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from fakes import ManualClock
-from small_store import ROOT, open_store
+from small_store import open_store
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.repair.finding import Finding, Step
 from timermq.repair.spool import Spool

@@ -10,6 +10,8 @@ import pytest
 from bulk_driver import small_block
 from timermq.broker.bulk.staged_part import StagedPart, blocks_in, whole_part
 from timermq.remoting.bulk_block import BulkBlockError
+from timermq.simulator.disks.fault_plan import Fault, FaultRule, FaultRules, Operation
+from timermq.simulator.disks.faulty_disk import FaultyDisk
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
 PATH = "/bulk/J/p"
@@ -42,25 +44,24 @@ def test_only_the_newest_block_is_taken_for_a_repeat() -> None:
     part = staged(MemoryDisk())
 
     assert part.repeats(1, BLOCKS[1])
-    assert not part.repeats(0, BLOCKS[0])
+    assert not part.repeats(0, BLOCKS[1])
     assert not part.repeats(1, BLOCKS[0])
     assert not StagedPart(path=PATH).repeats(-1, bytes(16))
 
 
 def test_a_write_that_fails_leaves_the_part_as_it_was() -> None:
-    """The next block overwrites what it has left in the file."""
-    disk = MemoryDisk()
-    part = staged(disk)
+    """What it has left of itself in the file is cut."""
+    inner = MemoryDisk()
+    part = staged(inner)
     before = (part.blocks, part.rows, part.size, part.newest_crc)
-    total, disk.total = disk.total, 0
-    with pytest.raises(OSError, match=r"p\.staging") as failure:
-        part.append(disk, small_block(["x" * 100_000]).encode(), 1, "U")
-    disk.total = total
+    short = FaultRule(operations=[Operation.WRITE], fault=Fault(errno.ENOSPC, written=3))
+    with pytest.raises(OSError, match="No space") as failure:
+        part.append(FaultyDisk(inner, "/", FaultRules(short)), BLOCKS[0], 2, "U")
 
     assert failure.value.errno == errno.ENOSPC
     assert (part.blocks, part.rows, part.size, part.newest_crc) == before
     assert part.topics == {"T"}
-    with closing(disk.open(part.file_path, read_only=True)) as file:
+    with closing(inner.open(part.file_path, read_only=True)) as file:
         assert file.size() == part.size
 
 
