@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from small_store import ROOT, SEGMENT_SIZE, read_bodies
 from timermq.timerstore.log_scrub import RECORD_WORK, LogScrub
+from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record_layout import BODY_AT
 from timermq.timerstore.seal_reader import remove_seals
 from timermq.timerstore.seal_scrub import Scrubbed
@@ -83,6 +84,17 @@ def test_a_damaged_size_is_passed_over_to_the_next_record() -> None:
     assert total(found) == (2, 1)
     assert one.store.queue("T", 0) is not None
     assert len(read_bodies(one.store)) >= COUNT - 1
+
+
+def test_behind_a_record_of_which_nothing_is_known_the_next_is_looked_for() -> None:
+    """Neither its head nor a unit tells where it ends."""
+    one = rig((POSITIONS[2], bytes(RECORD_SIZE)), is_sealed=False)
+    one.write_unit(2, bytes(20))
+    one.write_unit(4, UNIT.pack(4711, 1, 2))
+    _, found = passed(one)
+
+    assert total(found) == (2, 1)
+    assert one.store.queue("T", 0) is not None
 
 
 @pytest.mark.parametrize("at", [POSITIONS[3] + 1, POSITIONS[6] + 50])

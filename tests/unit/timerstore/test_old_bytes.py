@@ -12,6 +12,7 @@ from unit.timerstore.sealed_log import (
     SEGMENT_SIZE,
     SIZE,
     WRITTEN,
+    flush,
     opened,
     rot,
     sector_of,
@@ -111,6 +112,9 @@ def test_sealed_is_what_lies_before_the_old_end_and_is_sound() -> None:
     assert not found.is_sealed(AT, AT + 1)
     assert not found.is_sealed(SIZE - 1, SIZE + 1)
     assert not found.is_sealed(9 * SEGMENT_SIZE, 9 * SEGMENT_SIZE + 1)
+    write(found.files, SIZE, bytes(SECTOR_SIZE))
+    flush(found.files)
+    assert not found.is_sealed(SIZE - 1, SIZE + 1)
 
 
 def test_a_cut_forgets_damage_behind_it() -> None:
@@ -125,6 +129,18 @@ def test_a_cut_forgets_damage_behind_it() -> None:
     found.cut(SECTOR, is_sealed=True)
 
     assert found.damaged == set()
+
+
+def test_the_stretch_of_a_cut_is_compared_once_more() -> None:
+    """Less of it was sealed than it seemed to hold."""
+    disk = written_log()
+    found = OldBytes(opened(disk))
+    found.begin(SIZE)
+    assert found.compare(AT, AT + 1)
+    found.cut(SECTOR + 2 * SECTOR_SIZE, is_sealed=True)
+    rot(disk, AT, noise(40))
+
+    assert not found.compare(AT, AT + 1)
 
 
 def test_damaged_pieces_are_told_by_their_index() -> None:
