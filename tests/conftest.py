@@ -66,7 +66,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(scope="session")
 def golden_stores(tmp_path_factory: pytest.TempPathFactory) -> GoldenStores:
-    """The golden stores by name; nobody writes into them."""
+    """The golden stores by name; no test writes into them."""
     return GoldenStores(tmp_path_factory.mktemp("golden"))
 
 

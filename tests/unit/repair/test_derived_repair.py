@@ -40,7 +40,7 @@ def rebuilt(
     first: dict[tuple[str, int], int] | None = None,
     ends: dict[tuple[str, int], int] | None = None,
 ) -> DerivedRepair:
-    """Make queues again."""
+    """Make queues again, and return the repair."""
     repair = repair_of(disk)
     keys = list(begins or ends or {})
 

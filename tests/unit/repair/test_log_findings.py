@@ -109,7 +109,7 @@ def test_places_of_queues_are_bytes_of_their_units() -> None:
 
 
 def test_units_are_told_in_words() -> None:
-    """A missing one too."""
+    """A missing one has words of its own."""
     assert unit_text(None) == NO_UNIT
     assert unit_text((1, 2, 3)) == "a unit of position 1, size 2, tags code 3"
     lost = lost_unit_finding(("T", 0), 12, (END, 9, 0), END)

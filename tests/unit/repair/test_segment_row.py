@@ -49,7 +49,7 @@ def test_an_empty_row_has_no_end() -> None:
 
 
 def test_sound_files_have_no_findings() -> None:
-    """Whole segments without gaps."""
+    """Whole segments, one behind the other."""
     assert findings(row(s1=SIZE, s2=SIZE)) == []
 
 

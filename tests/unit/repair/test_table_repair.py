@@ -29,7 +29,7 @@ def repaired(disk: MemoryDisk, step: Step, subject: object) -> Backup:
 
 
 def parsed(disk: MemoryDisk, path: str) -> object:
-    """A table as JSON."""
+    """A table as JSON reads it."""
     return json.loads(content(disk, path))
 
 

@@ -42,7 +42,7 @@ def passed(one: Rig, at: int = 0) -> tuple[LogScrub, list[Scrubbed]]:
 
 
 def total(found: list[Scrubbed]) -> tuple[int, int]:
-    """Things damaged, and repaired."""
+    """How many things were damaged, and repaired."""
     return sum(one.damaged for one in found), sum(one.repaired for one in found)
 
 

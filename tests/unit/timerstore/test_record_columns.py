@@ -39,7 +39,7 @@ def encoded(row: Row, *, queue_offset: int, phy_offset: int) -> bytes:
 
 
 def pieces(texts: list[bytes]) -> Pieces:
-    """Texts as pieces."""
+    """Texts joined, and where each stands."""
     ends = np.cumsum([len(text) for text in texts]).astype(np.int64)
     return Pieces(b"".join(texts), ends - [len(text) for text in texts], ends)
 

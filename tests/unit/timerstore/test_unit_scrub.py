@@ -25,7 +25,7 @@ def look_at_all(store: MessageStore) -> UnitScrub:
 
 
 def counts(scrub: UnitScrub) -> tuple[int, int]:
-    """Units damaged, and repaired."""
+    """How many units were damaged, and repaired."""
     return scrub.damaged, scrub.repaired
 
 

@@ -63,7 +63,7 @@ def test_what_was_given() -> None:
     assert (reader.lag, reader.in_hand, reader.ready) == (0, 0, 1)
 
 
-def test_what_was_left_out_is_in_nobodys_hand() -> None:
+def test_what_was_left_out_is_not_in_hand() -> None:
     """Behind the last message that was given, and beyond a place that was gone back to."""
     pulled_to = {("T", "G"): {0: 11, 1: 2, 2: 4}}
     given_to = {("T", "G"): {0: 3, 1: 7}}
