@@ -104,7 +104,7 @@ def open_broker(
     steady_ms: Callable[[], float] | None = None,
     address: str = ADDRESS,
 ) -> Broker:
-    """A broker over a store in memory; without listeners nobody connects to it.
+    """A broker over a store in memory; without listeners no client connects to it.
 
     Unless there is a steady clock, the wall clock is taken for one: no step of it is seen. Its
     options are its own: they may be changed while it serves.

@@ -50,7 +50,7 @@ def _plain_logs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def golden_stores(tmp_path_factory: pytest.TempPathFactory) -> GoldenStores:
-    """The golden stores by name; nobody writes into them."""
+    """The golden stores by name; no test writes into them."""
     return GoldenStores(tmp_path_factory.mktemp("golden"))
 
 

@@ -60,7 +60,7 @@ class Server:
     """Every request, in order of arrival."""
     connections: list[Connection] = attrs.Factory(list[Connection])
     refuses: bool = False
-    """Nobody listens."""
+    """No server listens there."""
 
     def requests(self, code: int) -> list[Command]:
         """The requests of one code."""
@@ -92,7 +92,7 @@ class Network:
         await trio.lowlevel.checkpoint()
         server = self.servers.get(address)
         if server is None or server.refuses:
-            raise ConnectionRefusedError(f"nobody at {address}")
+            raise ConnectionRefusedError(f"no broker at {address}")
         theirs, ours = trio.testing.memory_stream_pair()
         connection = Connection(ours)
         server.connections.append(connection)

@@ -85,7 +85,7 @@ def _before_the_hand_over() -> None:
 
 
 def _inside_the_hand_over() -> None:
-    """The request has left; nobody reads the answer."""
+    """The request has left; the answer is not read."""
     exchange: Callable[[BrokerLink, Command], Command] = BrokerLink._exchange  # pyright: ignore[reportPrivateUsage]
 
     def dying(self: BrokerLink, command: Command) -> Command:

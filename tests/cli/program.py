@@ -14,7 +14,7 @@ SMALL_FILES = (
     "--set=max_hash_slot_num=1000",
     "--set=max_index_num=4000",
 )
-"""A gigabyte that nobody fills takes time to reserve."""
+"""A gigabyte that is not filled takes time to reserve."""
 
 
 @attrs.frozen

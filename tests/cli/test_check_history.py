@@ -50,7 +50,7 @@ def test_broken(tmp_path: Path, timermq: RunProgram) -> None:
 
 
 def test_others_send(tmp_path: Path, timermq: RunProgram) -> None:
-    """Messages of producers without a history are nobody's fault if that is said."""
+    """Messages of producers without a history break no promise if that is said."""
     path = file_of(tmp_path / "h", Story().arrive("M", 0).end())
 
     assert 1 == timermq("check-history", path).code

@@ -154,7 +154,7 @@ def test_reader_that_has_enough() -> None:
 
 
 def test_a_reader_that_goes_before_the_verdict() -> None:
-    """A check whose findings nobody read to the end has not found that all is well."""
+    """A check whose findings were not read to the end has not found that all is well."""
     code = (
         "import sys\n"
         "from timermq.cli import main\n"
@@ -198,7 +198,7 @@ def test_a_terminal_without_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_verdict_outlives_its_reader() -> None:
-    """What a verb has found is its exit code, also when nobody reads it any more."""
+    """What a verb has found is its exit code, also when its output is not read any more."""
     code = (
         "import sys\n"
         "from timermq.cli import main\n"
@@ -248,8 +248,8 @@ def test_a_host_that_cannot_be(timermq: RunProgram) -> None:
     assert "a..b:1: cannot connect: " in ran.err
 
 
-def test_nobody_was_reached(timermq: RunProgram) -> None:
-    """However short the time is: nothing there, and nobody there, are told apart."""
+def test_no_broker_was_reached(timermq: RunProgram) -> None:
+    """However short the time is: no message there, and no broker there, are told apart."""
     ran = timermq("consume", "T", "--group", "g", "--timeout", "1ms", "--namesrv", "127.0.0.1:1")
 
     assert (1, 1) == (ran.code, len(ran.err.splitlines()))

@@ -125,7 +125,7 @@ def test_filters(timermq: RunProgram, golden_stores: GoldenStores) -> None:
     )
     assert [row for row in everything if row["keys"] == "far0"] == listed("--key", "far0")
     assert [everything[0]] == listed("--key", str(everything[0]["unique_id"]))
-    assert [] == listed("--key", "nobody")
+    assert [] == listed("--key", "unknown")
 
 
 def test_groups(timermq: RunProgram, golden_stores: GoldenStores) -> None:
@@ -196,7 +196,7 @@ def test_of_a_broker(timermq: RunProgram, broker: Broker) -> None:
     assert ["k1", "k3"] == [row["keys"] for row in ran.rows]
 
 
-def test_nobody_answers(timermq: RunProgram) -> None:
+def test_no_broker_answers(timermq: RunProgram) -> None:
     """A name server that is not there is told in one line."""
     ran = timermq("pending", "--namesrv", "127.0.0.1:1")
 

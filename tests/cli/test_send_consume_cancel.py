@@ -185,7 +185,7 @@ def test_what_cannot_be_sent_or_received(
 
 
 @pytest.mark.parametrize("argv", [("send", "T"), ("consume", "T", "--group", "G")])
-def test_nobody_there(timermq: RunProgram, argv: tuple[str, ...]) -> None:
+def test_no_broker_there(timermq: RunProgram, argv: tuple[str, ...]) -> None:
     """A name server that is not there is told at once, with the reason."""
     ran = timermq(*argv, "--namesrv", "127.0.0.1:1")
 

@@ -98,7 +98,7 @@ def test_ctrl_c(broker: Broker) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_listens_in_a_terminal() -> None:
+def test_no_broker_listens_in_a_terminal() -> None:
     """One line, and the screen is never taken."""
     with pty_screen("top", "--broker", "127.0.0.1:1") as top:
         assert 1 == top.wait_end()
@@ -107,7 +107,7 @@ def test_nobody_listens_in_a_terminal() -> None:
 
 
 def test_one_frame(timermq: RunProgram, broker: Broker) -> None:
-    """Where nobody types, one frame is printed, by name server as well."""
+    """Without a keyboard one frame is printed, by name server as well."""
     for flags in (("--once", "--broker", broker.listen), ("--namesrv", broker.namesrv)):
         ran = timermq("top", *flags)
 
@@ -138,7 +138,7 @@ def test_snapshots_as_lines(broker: Broker) -> None:
     assert sorted(set(uptimes)) == uptimes
 
 
-def test_nobody_listens(timermq: RunProgram) -> None:
+def test_no_broker_listens(timermq: RunProgram) -> None:
     """The error is one line, with what the system said, as for every other verb."""
     ran = timermq("top", "--once", "--broker", "127.0.0.1:1")
 

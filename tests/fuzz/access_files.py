@@ -36,7 +36,7 @@ accounts:
 
 
 def fuzz_one(data: bytes) -> None:
-    """Rules are read twice as the same; nobody is allowed more than an administrator."""
+    """Rules are read twice as the same; no account is allowed more than an administrator."""
     try:
         found = PlainAcl.parse({PATH: data})
     except PlainAclError as error:

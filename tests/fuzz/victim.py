@@ -1,6 +1,6 @@
 """An account that minds its own business: what it has in a broker, and whether all is as it was.
 
-Every name and body of V that nobody could guess holds a mark, which no other account may ever see.
+Every name and body of V that cannot be guessed holds a mark, which no other account may ever see.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Victim:
             assert 0 <= record.store_ms - timer.deliver_ms <= LATE_MAX_MS, (record, timer)
 
     def _state(self) -> Mapping[str, object]:
-        """What nobody but V may change, as the broker has it now."""
+        """What only V may change, as the broker has it now."""
         tables, broker = self._broker.tables, self._broker
         clients = tables.clients
         topics = (TOPIC, HIDDEN.topic, RETRY_TOPIC, DEAD_TOPIC)

@@ -77,7 +77,7 @@ class Certified:
         return made
 
     def flags(self) -> tuple[str, ...]:
-        """Of a broker that takes nobody without a certificate."""
+        """Of a broker that takes no client without a certificate."""
         issued = self.authority.issue_cert("127.0.0.1")
         issued.private_key_and_cert_chain_pem.write_to_path(self.directory / "both.pem")
         settings = {

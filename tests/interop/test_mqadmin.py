@@ -167,7 +167,7 @@ def test_topics_are_changed_and_deleted(stage: Stage) -> None:
 
 
 def test_queues_of_deleted_topics_go(stage: Stage) -> None:
-    """Of what nobody has created the queues are removed; what is there stays (316)."""
+    """Of topics that were not created the queues are removed; what is there stays (316)."""
     before = stage.rows(f"topicStatus -t {TOPIC}")
 
     assert "success" in stage.ask("cleanUnusedTopic -b BROKER")

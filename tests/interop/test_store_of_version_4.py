@@ -61,7 +61,7 @@ MANIFEST = msgspec.json.decode((GOLDEN / "g6.manifest.json").read_bytes(), type=
 STEERING = {"REAL_TOPIC", "REAL_QID", "DELAY", "TIMER_DELIVER_MS"}
 """Properties that say when and where, and how a message came: not the producer's."""
 NOT_VISIBLE = {"open"}
-"""The half message that nobody has ended."""
+"""The half message that no producer has ended."""
 
 
 def told(record: Record, *, topic: str, queue_id: int) -> object:

@@ -94,7 +94,7 @@ class Between:
     def damage(self, letters: Sequence[Letter], log: Log) -> Log:
         """Spoil some bytes in the body of a record that waits.
 
-        Which bytes of the sector they are nobody can tell, so all messages with a record in it, of
+        Which bytes of the sector they are is not known, so all messages with a record in it, of
         any kind, may be quarantined.
 
         Returns:

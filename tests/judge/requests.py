@@ -59,7 +59,7 @@ class Requests:
         if result.deliver_ms is None:
             self._stage.tell(f"{letter.name}: {result.verdict.value}, not moved")
             if result.verdict is Verdict.CANCELLED and not any(map(_may_be_cancelled, letters)):
-                self._stage.breach(f"{letter.name}: not moved as cancelled, and nobody had")
+                self._stage.breach(f"{letter.name}: not moved as cancelled, and no request had")
             self._note_verdict(letter, result.verdict, result.end)
             return
         self._stage.tell(f"{letter.name}: moved to {result.deliver_ms % 10**8}")

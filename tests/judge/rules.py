@@ -59,7 +59,7 @@ class LogFacts:
     torn_moves: int = 0
 
     def active(self) -> dict[int, LogRecord]:
-        """Entries that nobody has ended."""
+        """Entries that no request has ended."""
         return {at: one for at, one in self.entries.items() if at not in self.ended}
 
 

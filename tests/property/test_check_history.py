@@ -177,7 +177,7 @@ def test_a_message_twice(events: list[Event], data: st.DataObject) -> None:
 
 @few
 @given(histories, st.data())
-def test_a_message_of_nobody(events: list[Event], data: st.DataObject) -> None:
+def test_a_message_without_a_producer(events: list[Event], data: st.DataObject) -> None:
     """An id that was not sent is found."""
     one = pick(events, Deliver, data)
 

@@ -87,7 +87,7 @@ class Routes(RuleBasedStateMachine):
 
     @rule(name=NAMES, broker_id=IDS)
     def unregister(self, name: str, broker_id: int) -> None:
-        """A goodbye, also of one that nobody knows."""
+        """A goodbye, also of an unknown broker."""
         self.table.unregister(broker_name=name, broker_id=broker_id)
         self._forget([(name, broker_id)])
 

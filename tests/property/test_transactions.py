@@ -257,7 +257,7 @@ KILLS = st.one_of(
     st.lists(st.one_of(STEPS, KILLS), max_size=9).map(lambda steps: [Half(), Half(True), *steps])
 )
 def test_every_transaction_ends_once(plan: list[Step | Kill]) -> None:
-    """As acknowledged; and what nobody has decided about is asked about again."""
+    """As acknowledged; and what is not decided is asked about again."""
 
     async def carry_out() -> None:
         await World().carry_out(plan)

@@ -450,7 +450,7 @@ async def test_a_stopped_clock(autojump_clock: trio.testing.MockClock) -> None:
     assert list(moments) == found
 
 
-async def test_a_stopped_clock_keeps_nobody_busy(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_stopped_clock_keeps_no_task_busy(autojump_clock: trio.testing.MockClock) -> None:
     """What is due in a millisecond is looked for twenty times a second, and seldom late by more."""
     wall = StoppableClock()
     async with living(new_disk(wall), wall) as life:

@@ -296,7 +296,7 @@ async def test_a_start_without_room_for_one_kind_of_file(
 
 
 async def test_a_write_that_is_refused_for_good_ends_the_store(autojump_clock: MockClock) -> None:
-    """Not a full disk but a broken one: nobody waits for it to heal."""
+    """Not a full disk but a broken one: no task waits for it to heal."""
     clock = VirtualClock()
     rule = FaultRule(operations=[Operation.WRITE], families=[FileFamily.TIMER_WHEEL], skip=1)
     disk = FaultyDisk(MemoryDisk(now_ms=clock.now_ms), ROOT, FaultRules(rule))

@@ -129,7 +129,7 @@ async def test_what_was_delivered(
 async def test_what_was_delivered_behind_damage(
     autojump_clock: trio.testing.MockClock, *, is_readable: bool
 ) -> None:
-    """It counts; of what was itself damaged beyond reading nobody knows, so it is quarantined."""
+    """It counts; what was damaged beyond reading tells nothing, so it is quarantined."""
     clock = VirtualClock()
     disk = left_disk(clock, [waiting(one, 1) for one in "abc"], {})
     clock.step(1_500)

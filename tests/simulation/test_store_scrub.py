@@ -74,7 +74,7 @@ async def passed(scrub: StoreScrub, passes: int) -> None:
 
 
 async def test_a_body_that_rots_while_it_waits_is_quarantined(autojump_clock: MockClock) -> None:
-    """This process has written it, and nobody has read it since; the others arrive."""
+    """This process has written it, and no reader has met it since; the others arrive."""
     disk, clock = MemoryDisk(), VirtualClock()
     async with running(disk, clock, store_options=FILES, timer_options=WHEEL) as service:
         put(service, clock, 8, 600)

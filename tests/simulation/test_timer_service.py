@@ -244,7 +244,7 @@ async def test_what_is_linked_while_its_slot_closes(autojump_clock: trio.testing
             service.put([timed(f"opens {turns}", end_ms - 500)])
             await trio.sleep((end_ms - 1 - clock.now_ms()) / 1000)
             for n in range(3):
-                service.put([delete_of("nobody", end_ms), timed(f"{turns} {n}", end_ms)])
+                service.put([delete_of("unknown", end_ms), timed(f"{turns} {n}", end_ms)])
                 expected[f"{turns} {n}"] = end_ms
             for _ in range(turns):
                 await trio.lowlevel.checkpoint()

@@ -1,7 +1,7 @@
 """The C++ RocketMQ client under load, in a process of its own that writes its own history.
 
-It tells nobody which unique key it gave to a message whose answer is lost, so messages are named by
-their key. Each key that is acknowledged is printed, for the task that cancels it.
+It does not tell which unique key it gave to a message whose answer is lost, so messages are named
+by their key. Each key that is acknowledged is printed, for the task that cancels it.
 
 Arguments: name server, topic, history file, name of the writer, seed. It runs until it is killed.
 """

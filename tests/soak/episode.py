@@ -68,7 +68,7 @@ async def run_episode(
     Raises:
         NotDrainedError: Not everything could be read.
         PinBrokenError: Cleaning took what is needed.
-        BrokerEndedError: A broker ended as nobody had asked it to.
+        BrokerEndedError: A broker ended without being asked to.
     """
     draw = random.Random(seed)
     store = (directory if disk is None else disk.root) / "store"

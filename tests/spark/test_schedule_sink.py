@@ -288,16 +288,16 @@ def test_a_window_beyond_the_broker(spark: SparkSession, broker: Broker, tmp_pat
 
 
 def test_no_broker(spark: SparkSession) -> None:
-    """Nobody is there: the address is named."""
-    frame = rows_of(spark, 1, "Nobody")
+    """No broker is there: the address is named."""
+    frame = rows_of(spark, 1, "Unserved")
     port = free_port()
 
-    nobody = refusal(frame, SinkOptions(broker=f"127.0.0.1:{port}", job="J"))
+    unserved = refusal(frame, SinkOptions(broker=f"127.0.0.1:{port}", job="J"))
     no_server = refusal(frame, SinkOptions(namesrv=f"127.0.0.1:{port}", job="J"))
 
     assert (
         f"broker 127.0.0.1:{port}: expected an answer to request 9020, found: connection refused"
-        in (nobody or "")
+        in (unserved or "")
     )
     assert "found: connection refused" in (no_server or "")
 

@@ -183,7 +183,7 @@ def test_the_far_future(run: Run, broker: Broker, spark: SparkSession, tmp_path:
 
 
 def test_a_forgotten_job(run: Run, spark: SparkSession, tmp_path: Path) -> None:
-    """Whether a file was handed over in a job that nobody knows any more is not guessed."""
+    """Whether a file was handed over in a job that was forgotten is not guessed."""
     folder = tmp_path / f"due_day={datetime.fromtimestamp(now_ms() // 1000, UTC).date()}"
     frame = spark.sql("select 'Forgot' topic, binary('x') body, 1L deliver_at")
     frame.coalesce(1).write.parquet(str(folder))

@@ -58,7 +58,7 @@ def test_parquet(
 
 
 @pytest.mark.parametrize("argv", [("table", "timerlog"), ("audit",), ("report",)])
-def test_out_takes_nobodys_place(
+def test_out_takes_the_place_of_no_other(
     spark: SparkSession,
     golden_stores: GoldenStores,
     capsys: pytest.CaptureFixture[str],

@@ -85,7 +85,7 @@ def test_what_was_cancelled_before_the_front_was_cleaned(
 
 
 def test_a_half_cleaned_store(spark: SparkSession, tmp_path: Path) -> None:
-    """Timers that went with their segments are in no table, and are nobody's fault."""
+    """Timers that went with their segments are in no table, and break no promise."""
     left, arrived = list[int](), list[str]()
 
     async def life(disk: MemoryDisk, clock: VirtualClock) -> None:

@@ -29,7 +29,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_tables_are_those_of_the_kept_results() -> None:
-    """``make docs`` writes them anew; nobody types a figure."""
+    """``make docs`` writes them; no figure is typed by hand."""
     page = (DOCS / "performance.md").read_text()
 
     assert docs_script("performance_tables").with_tables(page) == page

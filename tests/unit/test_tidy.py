@@ -62,6 +62,22 @@ CLOCK_MODULES = {
 }
 """Where the wall clock is read; everything else gets ``now_ms`` handed in. Benches measure it."""
 
+DECISIONS_MIN = 2
+"""A module with so many ``if`` and ``match``, and more lines than `SMALL_MODULE`, is tested under
+its own name. What has fewer is a codec, a table or a thin verb."""
+SMALL_MODULE = 60
+
+TESTED_ELSEWHERE = {
+    f"{SPARK}/": "`tests/spark` runs the jobs in a session, by the names of jobs and verbs",
+    "simulator/timermq/simulator/": "a test itself: its seeds find what `tests/planted` plants",
+    "repair/timermq/repair/store_rule.py": "a table of rules; `tests/spark/test_store_rules.py`",
+    "bench/timermq/bench/": "`tests/cli/test_bench.py` runs it against a broker",
+    "cli/timermq/cli/spark/": "`tests/cli/test_spark.py` and the verbs in `tests/spark`",
+    "cli/timermq/cli/store/": "`tests/cli/test_store*.py` runs the verbs on stores of both brokers",
+    "cli/timermq/cli/top/terminal.py": "`tests/cli/test_top.py` runs it in a terminal",
+}
+"""Module, or beginning of a path, to where it is tested instead."""
+
 LINES_MAX = 500
 LONG_MODULES: dict[str, str] = {}
 """Module to the reason why it is longer than ``LINES_MAX``."""
@@ -301,6 +317,28 @@ def test_no_module_is_too_long() -> None:
         if length > LINES_MAX and module not in LONG_MODULES
     } == {}
     assert [module for module in LONG_MODULES if lengths.get(module, 0) <= LINES_MAX] == []
+
+
+def decisions_in(path: Path) -> int:
+    """How many ``if`` and ``match`` a module has."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return sum(isinstance(node, ast.If | ast.Match) for node in nodes)
+
+
+def test_a_module_that_decides_has_a_test_of_its_name() -> None:
+    """So a reader finds it, and a changed decision fails near by; exceptions are in the table."""
+    tested = {path.stem.removeprefix("test_") for path in sources("tests")}
+    missing = {
+        name(path)
+        for path in sources()
+        if (path.parent if path.stem == "__init__" else path).stem not in tested
+        and len(path.read_text().splitlines()) > SMALL_MODULE
+        and decisions_in(path) >= DECISIONS_MIN
+    }
+    excused = {start for start in TESTED_ELSEWHERE for one in missing if one.startswith(start)}
+
+    assert [one for one in sorted(missing) if not one.startswith(tuple(TESTED_ELSEWHERE))] == []
+    assert excused == set(TESTED_ELSEWHERE)
 
 
 def test_nothing_is_left_unfinished() -> None:

@@ -14,7 +14,7 @@ import trio
 
 from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.config_file import DataVersion, fastjson_pieces, parse_table
+from timermq.timerstore.config_file import DataVersion, backup_path, fastjson_pieces, parse_table
 from timermq.timerstore.config_seal import (
     backup_bytes,
     keep_second_sealed,
@@ -173,7 +173,7 @@ class ConfigSaver:
 
     def _load(self, table: ConfigTable, path: str) -> None:
         failure: StoreFormatError | ConfigTableError | None = None
-        for name, read in ((path, sealed_bytes), (f"{path}.bak", backup_bytes)):
+        for name, read in ((path, sealed_bytes), (backup_path(path), backup_bytes)):
             try:
                 data = read(self._disk, path)
                 if data is None:

@@ -33,10 +33,11 @@ class Run:
 
 def hole_finding(row: SegmentRow, hole: Hole) -> Finding:
     """Bytes between good records that are none."""
+    file, offset = row.place_of(hole.position)
     return Finding(
         rule=StoreRule.RECORD_DAMAGED,
-        file=row.path_of(_segment_of(row, hole.position)),
-        offset=hole.position % row.segment_size,
+        file=file,
+        offset=offset,
         expected=f"records up to {hole.end}, where good ones follow",
         found=f"{hole.size} bytes that are none: {hole.reason}",
         step=Step.FILL_HOLE,
@@ -66,7 +67,7 @@ def tail_findings(
         stated_end: End of the log at the last clean stop.
         last_exit_ok: The last process closed the store.
     """
-    file, at = row.path_of(_segment_of(row, survey.end)), survey.end % row.segment_size
+    file, at = row.place_of(survey.end)
     is_short = survey.end < stated_end
     if is_short:
         yield Finding(
@@ -92,10 +93,11 @@ def tail_findings(
 
 def head_finding(row: SegmentRow, found: Found) -> Finding:
     """A record of which one field of the head is damaged."""
+    file, offset = row.place_of(found.position)
     return Finding(
         rule=StoreRule.RECORD_DAMAGED,
-        file=row.path_of(_segment_of(row, found.position)),
-        offset=found.position % row.segment_size,
+        file=file,
+        offset=offset,
         expected=f"a record of {found.size} bytes, as its parts and its checksum say",
         found=found.repaired,
         severity=Severity.DERIVED,
@@ -108,10 +110,11 @@ def repair_finding(row: SegmentRow, repair: RecordRepair) -> Finding:
     """A record that states another place in a queue than its own."""
     misfit = repair.misfit
     kind = "" if misfit.is_queued else ", as one of a transaction that no queue holds"
+    file, offset = row.place_of(misfit.position)
     return Finding(
         rule=StoreRule.RECORD_DAMAGED,
-        file=row.path_of(_segment_of(row, misfit.position)),
-        offset=misfit.position % row.segment_size,
+        file=file,
+        offset=offset,
         expected=f"the record of {repair.topic}/{repair.queue_id} at {repair.queue_offset}",
         found=f"{misfit.topic}/{misfit.queue_id} at {misfit.queue_offset}{kind}",
         severity=Severity.DERIVED,
@@ -178,10 +181,11 @@ def early_unit_finding(
 
 def misfit_finding(row: SegmentRow, misfit: Misfit) -> Finding:
     """A record that fits no queue and no gap."""
+    file, offset = row.place_of(misfit.position)
     return Finding(
         rule=StoreRule.QUEUE_DIFFERS,
-        file=row.path_of(_segment_of(row, misfit.position)),
-        offset=misfit.position % row.segment_size,
+        file=file,
+        offset=offset,
         expected=f"the next record of {misfit.topic}/{misfit.queue_id}",
         found=f"queue offset {misfit.queue_offset}: it is in no queue, but in the log",
         severity=Severity.NOTE,
@@ -191,10 +195,11 @@ def misfit_finding(row: SegmentRow, misfit: Misfit) -> Finding:
 
 def early_finding(row: SegmentRow, position: int, *, deliver_ms: int, store_ms: int) -> Finding:
     """A delivery that was stored before its moment."""
+    file, offset = row.place_of(position)
     return Finding(
         rule=StoreRule.EARLY,
-        file=row.path_of(_segment_of(row, position)),
-        offset=position % row.segment_size,
+        file=file,
+        offset=offset,
         expected=f"a delivery stored at {deliver_ms} or later",
         found=f"one stored at {store_ms}",
         step=Step.NOTHING,
@@ -206,7 +211,3 @@ def unit_text(unit: RawUnit | None) -> str:
     if unit is None:
         return NO_UNIT
     return f"a unit of position {unit[0]}, size {unit[1]}, tags code {unit[2]}"
-
-
-def _segment_of(row: SegmentRow, position: int) -> int:
-    return position - position % row.segment_size

@@ -74,6 +74,11 @@ class SegmentRow:
         """Path under the root of the segment that begins at a position, there or not."""
         return f"{self.directory}/{start:0{NAME_DIGITS}d}"
 
+    def place_of(self, position: int) -> tuple[str, int]:
+        """Path under the root of the segment that holds a position, and its offset there."""
+        offset = position % self.segment_size
+        return self.path_of(position - offset), offset
+
     def starts(self) -> Iterator[int]:
         """The starts of segments, missing ones too, without gaps."""
         yield from range(self.start, self.end, self.segment_size)

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from timermq.timerstore.boot_note import NAME as BOOT
-from timermq.timerstore.config_file import load_json, parse_json
+from timermq.timerstore.config_file import backup_path, load_json, parse_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
@@ -85,18 +85,19 @@ class TableCheck:
     def _find_tables(self) -> Findings:
         for name in TABLES:
             path = f"config/{name}"
+            backup = backup_path(path)
             problem = table_problem(self.disk, f"{self.root}/{path}")
-            backup_problem = table_problem(self.disk, f"{self.root}/{path}.bak")
+            backup_problem = table_problem(self.disk, f"{self.root}/{backup}")
             has_backup = backup_problem is None
             if backup_problem is not None and backup_problem.found != _NO_FILE:
                 yield Finding(
                     rule=StoreRule.TABLE_UNREADABLE,
-                    file=f"{path}.bak",
+                    file=backup,
                     offset=backup_problem.offset,
                     expected=backup_problem.expected,
                     found=backup_problem.found,
                     step=Step.BACK_UP_FILE,
-                    subject=f"{path}.bak",
+                    subject=backup,
                 )
             if problem is None or (problem.found == _NO_FILE and not has_backup):
                 continue

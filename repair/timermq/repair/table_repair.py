@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, cast
 
-from timermq.timerstore.config_file import fastjson, load_json, save_json_now
+from timermq.timerstore.config_file import backup_path, fastjson, load_json, save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 
@@ -60,12 +60,13 @@ class TableRepair:
 
     def _restore(self, path: str) -> None:
         """Move a table into the backup; its ``.bak`` takes its place, if that can be read."""
-        has_backup = table_problem(self._disk, f"{self._root}/{path}.bak") is None
+        backup = backup_path(path)
+        has_backup = table_problem(self._disk, f"{self._root}/{backup}") is None
         self._backup.move(path)
         if not has_backup:
-            self._backup.move(f"{path}.bak")
+            self._backup.move(backup)
             return
-        with closing(self._disk.open(f"{self._root}/{path}.bak", read_only=True)) as source:
+        with closing(self._disk.open(f"{self._root}/{backup}", read_only=True)) as source:
             text = source.read(0, source.size()).decode()
         save_json_now(self._disk, f"{self._root}/{path}", text)
 

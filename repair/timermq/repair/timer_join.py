@@ -33,6 +33,9 @@ from .timer_ledger import NO_TOPIC, bucket_of, delete_names, foreign_name
 
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
 
+BUCKETS_MAX = 9
+"""Buckets of names that are kept sorted, each a 64th of a spool; above it, all are forgotten."""
+
 _GOES_ON = (Effect.DELIVERED, Effect.MOVED, Effect.ROLLED)
 """Effects of which a message has one: moved and rolled is one as well."""
 
@@ -50,6 +53,10 @@ class TimerJoin:
     """RocketMQ's deliveries, by hash, that answered for a record."""
     _unknown: list[int] = attrs.field(factory=list[int], init=False)
     """Positions of last copies of rolled messages of which nothing tells what became of them."""
+    _buckets: dict[tuple[int, int], Int64s] = attrs.field(
+        factory=dict[tuple[int, int], Int64s], init=False
+    )
+    """Names of the spools that were asked last, sorted: by spool and bucket."""
 
     def find(self) -> Findings:
         """Everything that is wrong, segment by segment."""
@@ -254,14 +261,11 @@ class TimerJoin:
         bucket = bucket_of(name)
         key = (id(spool), bucket)
         if key not in self._buckets:
-            self._buckets.clear() if len(self._buckets) > 8 else None
+            if len(self._buckets) >= BUCKETS_MAX:
+                self._buckets.clear()
             self._buckets[key] = np.sort(spool.take(bucket)[:, 0])
         names = self._buckets[key]
         return int(np.searchsorted(names, name, "right") - np.searchsorted(names, name, "left"))
-
-    _buckets: dict[tuple[int, int], Int64s] = attrs.field(
-        factory=dict[tuple[int, int], Int64s], init=False
-    )
 
     def _record(
         self,
@@ -274,12 +278,11 @@ class TimerJoin:
         *,
         subject: object = None,
     ) -> Finding:
-        row = self.log.row
-        start = position - position % row.segment_size
+        file, offset = self.log.row.place_of(position)
         return Finding(
             rule=rule,
-            file=row.path_of(start),
-            offset=position - start,
+            file=file,
+            offset=offset,
             expected=expected,
             found=found,
             step=step,

@@ -11,7 +11,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** Asking NAMESRV TOPIC COUNT: asks COUNT questions of a consumer of its own, and one that nobody answers. */
+/** Asking NAMESRV TOPIC COUNT: asks COUNT questions of a consumer of its own, and one that gets no answer. */
 public class Asking {
     public static void main(String[] args) throws Exception {
         DefaultMQProducer replier = new DefaultMQProducer("Replying-P");

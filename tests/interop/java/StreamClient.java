@@ -71,7 +71,7 @@ public final class StreamClient {
                     number += sender.send(producer, number);
                     Thread.sleep(20);
                 } catch (Exception failed) {
-                    number += BATCH; // Nobody knows what became of these.
+                    number += BATCH; // It is not known what became of these.
                     sleep();
                 }
             }

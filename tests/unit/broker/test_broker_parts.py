@@ -67,7 +67,7 @@ def test_types_of_fields(processor: type[attrs.AttrsInstance]) -> None:
 
 
 async def test_what_has_no_part_s_name_must_be_given() -> None:
-    """A field that nobody fills is told by its name."""
+    """A field that is not filled is told by its name."""
 
     @attrs.frozen
     class Wanting:

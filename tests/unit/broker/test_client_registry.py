@@ -80,7 +80,7 @@ def test_the_members_are_printed_once_a_change() -> None:
     assert info.consumer_list == b'{"consumerIdList":["c2"]}'
 
 
-def test_a_repeated_heartbeat_tells_nobody() -> None:
+def test_a_repeated_heartbeat_tells_no_member() -> None:
     """Only members and topics count as a change, not versions or expressions."""
     registry, peer = make_registry(), RecordingSession()
     registry.register_consumer(peer.session, "c1", CLUSTERING)

@@ -6,7 +6,7 @@ from timermq.broker.config_fields import ConfigFields, ConfigTableError
 
 
 def test_fields_are_taken_and_the_rest_is_left() -> None:
-    """What nobody asked for stays, to be written back."""
+    """What was not asked for stays, to be written back."""
     fields = ConfigFields("f", {"n": 1, "b": True, "t": "x", "later": [1, 2]})
 
     assert fields.integer("n", 0) == 1

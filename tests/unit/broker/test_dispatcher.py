@@ -22,7 +22,7 @@ from timermq.remoting.send_run.send_v2 import SendV2
 
 
 @pytest.mark.parametrize("code", [0, -1, 13, 308, 400, 9_999, 200_050])
-async def test_codes_that_nobody_serves(code: int) -> None:
+async def test_codes_that_are_not_served(code: int) -> None:
     """They are answered with 3, never left without an answer."""
     answer = Rig().call(code)
 
@@ -45,7 +45,7 @@ async def test_one_way_requests_are_never_answered() -> None:
 
 
 async def test_answers_to_our_own_calls_are_ignored() -> None:
-    """Nobody here waits for them."""
+    """No request waits for them."""
     rig = Rig()
 
     assert rig.handle(rig.command(0, flag=1)) == []
@@ -76,7 +76,7 @@ async def test_who_asks_is_known_from_the_newest_request() -> None:
 
 
 async def test_requests_are_counted_by_code() -> None:
-    """Codes that nobody serves share one count: they cannot make the table grow."""
+    """Codes that are not served share one count: they cannot make the table grow."""
     rig = Rig()
     rig.send("T")
     rig.call(999)

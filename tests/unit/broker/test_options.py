@@ -49,7 +49,7 @@ def test_a_wildcard_is_never_advertised(host: str) -> None:
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1", "localhost", "::1"])
-def test_an_address_that_nobody_listens_on_is_not_advertised(listen: str) -> None:
+def test_an_address_without_a_listener_is_not_advertised(listen: str) -> None:
     """As of a broker.conf with brokerIP1 alone: RocketMQ listens everywhere by default."""
     fault = BrokerOptions(advertised_host="192.0.2.1", listen_host=listen).address_fault()
 

@@ -1,4 +1,4 @@
-"""Tests of pools: owners take from one limit, and nobody gets more than is left."""
+"""Tests of pools: owners take from one limit, and none gets more than is left."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def take_all(pool: Pool, owner: str) -> int:
     return count
 
 
-def test_nobody_gets_more_than_is_left() -> None:
+def test_no_owner_gets_more_than_is_left() -> None:
     """One gets half, the next a half of the rest; what is given back may be taken again."""
     pool = Pool(lambda: 100)
 

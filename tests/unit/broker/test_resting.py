@@ -112,7 +112,7 @@ async def test_little_that_is_unread_closes_nothing_when_there_is_no_room(
 
 
 async def test_an_answer_behind_the_end_takes_no_room(autojump_clock: MockClock) -> None:
-    """A flush ends when the connection has ended long ago: nobody reads that answer."""
+    """A flush ends when the connection has ended long ago: no client reads that answer."""
     sync = attrs.evolve(STORE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     async with running_broker(store_options=sync) as running:
         peer = running.connect()
@@ -126,7 +126,7 @@ async def test_an_answer_behind_the_end_takes_no_room(autojump_clock: MockClock)
 
 
 async def test_what_was_read_is_done_at_the_stop(autojump_clock: MockClock) -> None:
-    """More one-way requests than are given out at once, and nobody receives any more."""
+    """More one-way requests than are given out at once, and no client receives any more."""
     count, done = 3 * COMMANDS_MAX, 0
 
     def work(_: Session, command: Command) -> Command:

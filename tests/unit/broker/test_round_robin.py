@@ -139,7 +139,7 @@ async def test_a_short_rest_cuts_no_long_one_short(mock_clock: MockClock) -> Non
 async def test_new_connections_of_who_asks_for_costly_things_wait_too(
     mock_clock: MockClock,
 ) -> None:
-    """A connection for each costly request helps nobody; older ones of the address are served."""
+    """A connection for each costly request does not help; older ones of the address are served."""
     bench = Bench(mock_clock, 10 * ROUND_SECONDS)
     old, costly = RecordingSession(peer="address"), RecordingSession(peer="address")
     bench.round_robin.receive([(costly.session, commands(1))])

@@ -103,7 +103,7 @@ async def test_other_damage_is_written_again(autojump_clock: MockClock, name: st
     assert disk.exists(f"{kept.path}.damaged")
 
 
-async def test_a_table_that_nobody_owns_is_counted(autojump_clock: MockClock) -> None:
+async def test_a_table_without_an_owner_is_counted(autojump_clock: MockClock) -> None:
     """It stays as it is for the next start, which takes its ``.bak``."""
     disk = MemoryDisk(now_ms=lambda: START_MS)
     kept = await saved(disk, "topics")

@@ -18,7 +18,7 @@ def test_masters(zero: str) -> None:
     assert ["h:1"] == master_addresses(body.replace("0:", f"{zero}:").encode())
 
 
-def test_nobody() -> None:
+def test_no_broker() -> None:
     """A name server without brokers names none."""
     assert [] == master_addresses(b"{}")
 

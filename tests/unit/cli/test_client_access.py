@@ -26,7 +26,7 @@ def access(*words: str) -> ClientAccess:
     return ClientAccess.of(parsed(*words))
 
 
-def test_without_anything_nobody_signs_and_nothing_is_secret() -> None:
+def test_without_anything_no_request_is_signed_and_nothing_is_secret() -> None:
     """Without a flag or a variable there is no account and no TLS."""
     found = access()
 

@@ -1,4 +1,4 @@
-"""The configuration: its three layers, and what is said about keys that nobody knows."""
+"""The configuration: its three layers, and what is said about unknown keys."""
 
 from __future__ import annotations
 

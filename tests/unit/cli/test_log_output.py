@@ -135,7 +135,7 @@ def test_lines_from_a_thread(capfd: pytest.CaptureFixture[str]) -> None:
     assert {"ä", "behind"} == {line["event"] for line in lines}
 
 
-def test_lines_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer of lines is never held; what waits is bounded, and standard error given up."""
     monkeypatch.setattr(log_output, "FINISH_SECONDS", 0.05)
     reader, writer = os.pipe()

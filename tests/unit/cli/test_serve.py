@@ -61,7 +61,7 @@ async def test_a_start_waits_for_room(autojump_clock: MockClock) -> None:
 
 
 async def test_a_signal_ends_the_waiting(autojump_clock: MockClock) -> None:
-    """Nobody has to kill a broker that waits for room."""
+    """An operator need not kill a broker that waits for room."""
     start = Start(errno.ENOSPC, None)
     sender, signals = trio.open_memory_channel[int](1)
 

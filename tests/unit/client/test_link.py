@@ -89,7 +89,7 @@ async def test_frames_are_joined_and_never_cut(autojump_clock: trio.testing.Mock
 
 
 async def test_deadline(autojump_clock: trio.testing.MockClock, nursery: trio.Nursery) -> None:
-    """A request without an answer fails in time; its late answer is nobody's."""
+    """A request without an answer fails in time; its late answer is dropped."""
 
     async def late(command: Command) -> Command:
         await trio.sleep(3)

@@ -205,7 +205,7 @@ async def test_no_connection() -> None:
     """Without a broker a send fails by name."""
 
     async def refuse(_host: str, _port: int) -> trio.abc.Stream:
-        raise ConnectionRefusedError("nobody there")
+        raise ConnectionRefusedError("nothing there")
 
     async with Producer(NAMESRV, open_stream=refuse) as producer:
         with pytest.raises(ConnectionLostError, match="cannot connect"):

@@ -120,7 +120,7 @@ async def test_queues_that_cannot_be_read(nursery: trio.Nursery) -> None:
 async def test_the_next_name_server_is_asked(
     kind: str, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    """A name server that is down, hangs, talks nonsense or is starting hinders nobody."""
+    """A name server that is down, hangs, talks nonsense or is starting delays no client."""
     network = Network(nursery)
     handlers = {
         "silent": silent,
@@ -146,7 +146,7 @@ async def test_no_route_counts_for_more_than_silence(
             await routes.find("T")
 
 
-async def test_old_routes_serve_while_nobody_answers(
+async def test_old_routes_serve_while_no_server_answers(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     """Brokers work without name servers, so clients do; a topic that is gone is gone."""
@@ -195,7 +195,7 @@ async def test_routes_that_are_none(case: str, nursery: trio.Nursery) -> None:
 
 
 async def test_a_refusal_is_passed_on(nursery: trio.Nursery) -> None:
-    """When nobody says anything better, the refusal is the error."""
+    """When no server says anything better, the refusal is the error."""
     network = Network(nursery)
     server: Server = network.server(NAMESRV, {105: always(1, remark="not ready")})
     async with routes_of(network) as routes:

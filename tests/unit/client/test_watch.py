@@ -124,15 +124,15 @@ async def test_silence(autojump_clock: MockClock, nursery: trio.Nursery) -> None
         assert trio.current_time() < 1_000 + SILENCE_MAX + 3
 
 
-async def test_nobody_listens(nursery: trio.Nursery) -> None:
+async def test_no_broker_listens(nursery: trio.Nursery) -> None:
     """A connection that is refused is told with its address."""
     network, _ = server_in(nursery)
-    with pytest.raises(ConnectionLostError, match="b:1: cannot connect: nobody at b:1"):
+    with pytest.raises(ConnectionLostError, match="b:1: cannot connect: no broker at b:1"):
         async with open_watch("b:1", WatchView(), open_stream=network.open_stream):
             pass
 
 
-async def test_nobody_answers_the_connection(autojump_clock: MockClock) -> None:
+async def test_no_broker_answers_the_connection(autojump_clock: MockClock) -> None:
     """A connection that takes too long is given up."""
 
     async def never(_host: str, _port: int) -> trio.abc.Stream:

@@ -54,7 +54,7 @@ def test_without_peers_timermq_stands_alone(
     assert "beanstalkd is left out: no such program on the path" in told
 
 
-def test_cells_nobody_answered_are_empty() -> None:
+def test_cells_without_an_answer_are_empty() -> None:
     """A row needs one answer; a table shows all servers."""
     answers = [
         {"question": "sync", "durability": "disk", "peer": "beanstalkd", "per_second": 1234.4},

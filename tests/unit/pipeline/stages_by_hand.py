@@ -43,7 +43,7 @@ FILES = attrs.evolve(SMALL_FILES, mapped_file_size_consume_queue=20_000)
 """A thousand entries of the timer topic a file: a batch ends with its file."""
 
 CHANNEL_COUNT = 100
-"""Batches that a channel of a test takes: nobody needs to read at once."""
+"""Batches that a channel of a test takes before they are read."""
 
 
 class StagesByHand:

@@ -98,7 +98,7 @@ def test_a_faulty_parameter_is_refused_when_it_is_taken(
 
 
 def test_a_header_has_its_parameters_alone() -> None:
-    """Any other name is a mistake in the program, and nobody changes a header."""
+    """Any other name is a mistake in the program, and no code changes a header."""
     header = Header.of(command(theName="N", theNumber="1"))
 
     with pytest.raises(AttributeError):

@@ -104,7 +104,7 @@ def test_a_send_is_read_in_one_pass() -> None:
 
 
 def test_an_unsigned_send_is_a_command() -> None:
-    """Then it is refused like everything that nobody has signed."""
+    """Then it is refused like everything that is not signed."""
     header = json.dumps({"code": 310, "extFields": SEND_EXT, "opaque": 1}, separators=(",", ":"))
 
     assert decode_signed_send_v2(header.encode()) is None

@@ -105,7 +105,7 @@ def test_a_body_that_is_not_packed() -> None:
     assert b"hello" == unpack_body(b"hello", 0x200)
 
 
-def test_an_algorithm_that_nobody_knows() -> None:
+def test_an_unknown_algorithm() -> None:
     """The algorithm is named, not taken for another."""
     with pytest.raises(RemoteProtocolError) as caught:
         unpack_body(zlib.compress(b"hello"), 0x401)

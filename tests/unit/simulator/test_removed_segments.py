@@ -85,7 +85,7 @@ def test_a_damaged_record_was_told_before() -> None:
 
 
 def test_what_a_repair_has_put_into_a_hole_is_no_message() -> None:
-    """Nobody has sent it; its place is remembered, for there a message was lost."""
+    """It was not sent; its place is remembered, for there a message was lost."""
     disk = MemoryDisk()
     options = StoreOptions(mapped_file_size_commit_log=SEGMENT_SIZE, message_index_enable=False)
     store = MessageStore.open(disk, ROOT, options, now_ms=lambda: 1_000, store_host=bytes(8))

@@ -46,7 +46,7 @@ def test_a_closed_segment_without_a_next_one_ends_the_log_at_its_end() -> None:
 
 
 def test_a_next_segment_without_units_ends_the_log_at_its_start() -> None:
-    """A segment that was made but not written belongs to nobody."""
+    """A segment that was made but not written has no owner."""
     disk = with_units(5)
     disk.open(f"{DIRECTORY}/{SEGMENT_SIZE:020d}").write(0, bytes(52))
 

@@ -90,7 +90,7 @@ def test_a_topic_is_found_by_its_hash() -> None:
     metrics = loaded(GOLDEN)
     for topic in ("Aa", "BB"):
         metrics.add(topic, 5)
-    for topic in ("Alarm_7733", "BB", "nobody's"):
+    for topic in ("Alarm_7733", "BB", "unknown"):
         metrics.add_by_hash(java_hash(topic), -1)
 
     assert metrics.counts() == {"Timer_b8db": 45, "Alarm_7733": 37, "Aa": 4, "BB": 5}

@@ -60,7 +60,7 @@ def next_offset(store: MessageStore) -> int:
 
 @pytest.mark.parametrize("stop", [True, False])
 def test_what_is_stored_behind_a_damaged_last_sector_is_sound(*, stop: bool) -> None:
-    """Starts that follow serve it, and what was there before to nobody."""
+    """Starts that follow serve it, and nothing of what was there before."""
     rig = damaged(11)
     for number in range(3):
         store = rig.open()
@@ -199,7 +199,7 @@ def test_a_lost_end_is_told_when_the_seals_are_lost_too() -> None:
     ) in store.recovery.notes
 
 
-def test_a_record_unlike_its_seal_is_given_to_nobody() -> None:
+def test_a_record_unlike_its_seal_is_given_to_no_reader() -> None:
     """Its head and body are good, its properties are not: its queue offset is kept."""
     rig = killed()
     store = rig.open()

@@ -41,7 +41,7 @@ def opened(case: Forgery, *, is_killed: bool, is_sealed: bool) -> MessageStore:
 
 
 def check_nothing_forged(store: MessageStore) -> None:
-    """Nobody meets it: no reading, no consumer; what is stored next has the next number."""
+    """No reading meets it, no consumer; what is stored next has the next number."""
     assert "forged" not in [*bodies(store)]
     assert [*bodies(store)][-3:] == BEHIND
     assert read_bodies(store)[-2:] == ["c", "d"]

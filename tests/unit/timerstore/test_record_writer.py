@@ -230,7 +230,7 @@ def test_a_batch_that_is_undone_gives_its_queue_offsets_back() -> None:
 
 
 def test_an_error_in_the_loop_gives_them_back_too() -> None:
-    """A body that is no bytes is the caller's mistake, and must cost nobody a queue offset."""
+    """A body that is no bytes is the caller's mistake, and must cost no sender a queue offset."""
     rig = small()
     broken = message()
     broken.body = cast("bytes", None)

@@ -113,7 +113,7 @@ def test_another_error_is_no_full_disk(disk: MemoryDisk) -> None:
 
 @pytest.mark.parametrize("operation", [Operation.OPEN, Operation.WRITE])
 def test_a_lock_that_cannot_be_named_is_given_back(tmp_path: Path, operation: Operation) -> None:
-    """Too many files, or a disk that fails: the next try finds nobody that holds it."""
+    """Too many files, or a disk that fails: the next try finds no process that holds it."""
     rule = FaultRule(operations=[operation], fault=Fault(errno.EMFILE))
     disk = FaultyDisk(OsDisk(), str(tmp_path), FaultRules(rule))
     before = open_count()

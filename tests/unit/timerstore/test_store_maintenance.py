@@ -324,7 +324,7 @@ async def test_units_that_come_during_a_sync_are_not_called_durable(
 
 
 async def test_with_sync_flush_nothing_waits_for_its_sync(autojump_clock: MockClock) -> None:
-    """Also what nobody waits for, such as a timer that is due, is shown at once."""
+    """Also what no request waits for, such as a timer that is due, is shown at once."""
     rig = Rig(SYNC_OPTIONS)
 
     async def body() -> None:

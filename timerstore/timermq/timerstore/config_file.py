@@ -34,6 +34,11 @@ FILE_SIZE_MAX = 256 << 20
 """Bytes; 100,000 topics make about 30 MB."""
 
 
+def backup_path(path: str) -> str:
+    """The ``.bak`` beside a configuration file."""
+    return f"{path}.bak"
+
+
 @attrs.frozen(kw_only=True)
 class DataVersion:
     """RocketMQ's version of a configuration table. Source: Java ``DataVersion``."""
@@ -56,7 +61,7 @@ def load_json(disk: Disk, path: str) -> object | None:
         StoreFormatError: There is a file, and neither it nor its ``.bak`` can be read; it says
             what is wrong with the first.
     """
-    places = (path, f"{path}.bak")
+    places = (path, backup_path(path))
     return first_table((place, partial(read_bytes, disk, place)) for place in places)
 
 
@@ -146,7 +151,7 @@ async def save_json(
             await disk.sync(second)
         finally:
             second.close()
-        disk.rename(f"{path}.tmp", f"{path}.bak")
+        disk.rename(f"{path}.tmp", backup_path(path))
         at_change()
         await disk.sync_dir(directory)
 
@@ -179,7 +184,7 @@ def keep_second(disk: Disk, path: str, text: str) -> bool:
         disk.sync_now(second)
     finally:
         second.close()
-    disk.rename(f"{path}.tmp", f"{path}.bak")
+    disk.rename(f"{path}.tmp", backup_path(path))
     disk.sync_dir_now(path.rpartition("/")[0])
     return True
 
@@ -189,7 +194,7 @@ def _write_second(disk: Disk, path: str, text: str) -> File | None:
 
     Without room it is left to the next save, which makes one of what it replaces.
     """
-    if disk.exists(f"{path}.bak"):
+    if disk.exists(backup_path(path)):
         return None
     try:
         return _write_temporary(disk, path, f"{text}\n")
@@ -214,5 +219,5 @@ def _write_temporary(disk: Disk, path: str, text: str) -> File:
 
 def _swap(disk: Disk, path: str) -> None:
     if disk.exists(path):
-        disk.rename(path, f"{path}.bak")
+        disk.rename(path, backup_path(path))
     disk.rename(f"{path}.tmp", path)

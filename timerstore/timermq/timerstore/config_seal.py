@@ -33,7 +33,7 @@ from zlib import crc32
 
 import attrs
 
-from .config_file import first_table, keep_second, read_bytes, save_json, save_json_now
+from .config_file import backup_path, first_table, keep_second, read_bytes, save_json, save_json_now
 from .disk import Disk
 from .errors import StoreError, StoreFormatError
 from .flipped_bit import flipped_bit, repaired
@@ -113,14 +113,14 @@ def load_sealed(disk: Disk, path: str, *, read_only: bool) -> object | None:
     return first_table(
         (
             (path, partial(sealed_bytes, disk, path, read_only=read_only)),
-            (f"{path}.bak", partial(backup_bytes, disk, path)),
+            (backup_path(path), partial(backup_bytes, disk, path)),
         )
     )
 
 
 def save_seals(disk: Disk, path: str) -> None:
     """Note what a file and its ``.bak`` are now; OSError if the disk refused."""
-    lines = "".join(_line(disk, one) for one in (path, f"{path}.bak"))
+    lines = "".join(_line(disk, one) for one in (path, backup_path(path)))
     data = f"{lines}crc32 {crc32(lines.encode()):08x}\n".encode()
     file = disk.open(f"{path}.sum.tmp", create=True)
     try:
@@ -156,7 +156,7 @@ def sealed_bytes(disk: Disk, path: str, *, read_only: bool = False) -> bytes | N
     seal, backup_seal = load_seals(disk, path)
     if data is None or seal is None or seal.fits(data):
         return data
-    backup = read_bytes(disk, f"{path}.bak")
+    backup = read_bytes(disk, backup_path(path))
     is_as_sealed = backup_seal is None if backup is None else _fits(backup_seal, backup)
     if backup is not None and seal.fits(backup) and not is_as_sealed:
         return data  # a save of somebody's has made a .bak of what was sealed
@@ -182,7 +182,7 @@ def backup_bytes(disk: Disk, path: str) -> bytes | None:
     Raises:
         StoreFormatError: It has changed by itself.
     """
-    backup = f"{path}.bak"
+    backup = backup_path(path)
     data = read_bytes(disk, backup)
     newer, seal = load_seals(disk, path)
     # Between the two renames of a save the .bak is what the seal calls the file.

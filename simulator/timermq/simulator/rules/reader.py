@@ -127,12 +127,12 @@ class _Reader:
         """Give arrivals whose id was not sent to the message that was sent by the name of a key."""
         lives = self._histories.lives
         for life in [one for one in lives.values() if one.arrivals and not one.attempts]:
-            nobodys: list[Arrival] = []
+            unclaimed: list[Arrival] = []
             for arrival in life.arrivals:
                 named = [lives[key] for key in arrival.keys if key in lives]
                 sent = [one for one in named if one.attempts]
-                (sent[0].arrivals if len(sent) == 1 else nobodys).append(arrival)
-            life.arrivals = nobodys
+                (sent[0].arrivals if len(sent) == 1 else unclaimed).append(arrival)
+            life.arrivals = unclaimed
 
     def resolve_requests(self) -> None:
         """Give each request to the message that it means: named, answered, or known by its key."""

@@ -1,4 +1,4 @@
-// Asks COUNT questions of a consumer of its own, and one that nobody answers.
+// Asks COUNT questions of a consumer of its own, and one that gets no answer.
 //
 //	asking NAMESRV TOPIC COUNT
 //

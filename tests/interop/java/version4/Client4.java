@@ -182,7 +182,7 @@ public final class Client4 {
         try {
             return consumer.fetchSubscribeMessageQueues(topic);
         } catch (MQClientException unknown) {
-            return Set.of(); // nobody has sent anything there yet
+            return Set.of(); // nothing was sent there yet
         }
     }
 

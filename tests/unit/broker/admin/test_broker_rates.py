@@ -54,7 +54,7 @@ def test_a_burst_fades() -> None:
 
 
 def test_what_came_since_the_last_look_counts() -> None:
-    """A broker that nobody was connected to has not been looked at for long."""
+    """A broker that no client was connected to has not been looked at for long."""
     busy = Busy()
     busy.put, busy.time = 100, 5.0
 

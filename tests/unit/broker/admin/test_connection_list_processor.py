@@ -174,7 +174,7 @@ async def test_queues_of_all_members(autojump_clock: trio.testing.MockClock) -> 
         )
 
 
-async def test_questions_that_nobody_can_answer() -> None:
+async def test_questions_that_no_client_can_answer() -> None:
     """An unknown client, a group without members, an id of no message."""
     rig = Rig()
     rig.call(34, body=HEARTBEAT)
@@ -187,7 +187,7 @@ async def test_questions_that_nobody_can_answer() -> None:
     assert rig.call(309, {**member, "msgId": "7F00000100002A9F0000000000000000"}).code == 1
 
 
-async def test_an_answer_that_nobody_waits_for_is_dropped(
+async def test_an_answer_that_no_call_waits_for_is_dropped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The connection goes on behind an answer to no request."""

@@ -141,7 +141,7 @@ async def test_who_may_not_send_does_not_commit(autojump_clock: MockClock) -> No
         assert job.state is JobState.OPEN
 
 
-async def test_jobs_that_nobody_hands_over_are_forgotten(autojump_clock: MockClock) -> None:
+async def test_jobs_that_are_not_handed_over_are_forgotten(autojump_clock: MockClock) -> None:
     """After hours without a request, also if a process ended meanwhile."""
     clock = ManualClock()
     disk = MemoryDisk(now_ms=clock.now_ms)

@@ -351,7 +351,7 @@ async def test_limits_are_for_a_while(autojump_clock: MockClock) -> None:
 
 
 async def test_requests_without_a_job(autojump_clock: MockClock) -> None:
-    """Requests about a job that nobody opened are refused as BULK_JOB."""
+    """Requests about a job that was not opened are refused as BULK_JOB."""
     async with running_broker() as running:
         driver = Driver(running.connect())
         assert refusal_in(await driver.commit()) == "BULK_JOB"
@@ -378,7 +378,7 @@ async def test_a_job_has_one_owner(autojump_clock: MockClock) -> None:
             driver = Driver(running.connect())
             same = await driver.ask(bulk_request("S", OpenJob(owner="query-1")))
             other = await driver.ask(bulk_request("S", OpenJob(owner="query-2")))
-            nobody = await driver.ask(bulk_request("S", OpenJob()))
+            strange = await driver.ask(bulk_request("S", OpenJob()))
 
-            assert (first, 0, 0) == (first, same.code, nobody.code)
+            assert (first, 0, 0) == (first, same.code, strange.code)
             assert "BULK_OWNER: job S belongs to 'query-1', found 'query-2'" == other.remark

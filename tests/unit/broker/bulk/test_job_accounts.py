@@ -1,4 +1,4 @@
-"""Whose a job is: nobody decides, fills, empties or crowds out another account's."""
+"""Whose a job is: no account decides, fills, empties or crowds out that of another."""
 
 from __future__ import annotations
 

@@ -115,11 +115,11 @@ async def test_all_who_ask_are_given_one_list() -> None:
 
 async def test_a_group_without_members() -> None:
     """Its list is an error (1): the client assigns nothing this round."""
-    answer = Rig().call(38, {"consumerGroup": "nobody"})
+    answer = Rig().call(38, {"consumerGroup": "stranger"})
 
     assert (answer.code, answer.remark) == (
         1,
-        "GROUP_NOT_ONLINE: no consumer of group 'nobody' is registered",
+        "GROUP_NOT_ONLINE: no consumer of group 'stranger' is registered",
     )
 
 

@@ -18,7 +18,7 @@ def wants_tag(expression: str, tag: str) -> bool:
 
 @pytest.mark.parametrize("expression", ["", "*", " * ", "  "])
 def test_all(expression: str) -> None:
-    """A star or nothing wants every message, tagged or not; nobody is asked about any."""
+    """A star or nothing wants every message, tagged or not; no filter is asked about any."""
     parsed = parse_filter(expression, "TAG")
 
     assert parsed == ALL

@@ -84,7 +84,7 @@ async def test_a_restart_keeps_locks(autojump_clock: MockClock) -> None:
     assert json.loads(late.body) == {"lockOKMQSet": [queue(0), queue(1)]}
 
 
-async def test_queues_of_others_are_nobodys(rig: Rig) -> None:
+async def test_queues_of_others_are_locked_by_no_client(rig: Rig) -> None:
     """Unknown topics, queues that a topic lacks and queues of other brokers are left out."""
     strange = [queue(8), queue(0, "unknown"), queue(0, broker_name="broker-b")]
 

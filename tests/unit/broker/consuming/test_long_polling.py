@@ -140,7 +140,7 @@ async def test_a_delayed_answer_is_sent_as_it_is(autojump_clock: MockClock) -> N
 
 
 async def test_the_end_of_a_connection_takes_its_pulls_away(autojump_clock: MockClock) -> None:
-    """Nobody is there to answer, and the room is free again."""
+    """No client is there to be answered, and the room is free again."""
     polling, peer = polling_of(20, of_one=10), RecordingSession()
     other = RecordingSession()
     polling.hold(make_pull(peer, 1), 15)

@@ -94,13 +94,13 @@ async def test_registrations_are_needed_without_an_expression() -> None:
     """An unknown group or topic is 24, a subscription older than the pull's 25."""
     rig = Rig()
     rig.send("T")
-    nobody = rig.call(11, pull_ext("T", sysFlag="0"))
+    stranger = rig.call(11, pull_ext("T", sysFlag="0"))
     rig.call(34, body=heartbeat())
     rig.send("U")
     no_topic = rig.call(11, pull_ext("U", sysFlag="0"))
     newer = rig.call(11, pull_ext("T", sysFlag="0", subVersion="6"))
 
-    assert (nobody.code, nobody.remark) == (
+    assert (stranger.code, stranger.remark) == (
         24,
         "GROUP_NOT_ONLINE: no consumer of group G is registered",
     )
@@ -352,7 +352,7 @@ async def test_errors_towards_cpp_are_held_back(autojump_clock: MockClock) -> No
     assert (answer.code, other.code) == (17, 17)
 
 
-async def test_a_topic_that_goes_away_wakes_nobody_into_an_error() -> None:
+async def test_a_topic_that_goes_away_wakes_no_consumer_into_an_error() -> None:
     """A held pull whose topic is deleted is answered with that when it runs again."""
     rig = Rig()
     rig.send("T")

@@ -156,7 +156,7 @@ async def test_the_group_s_own_numbers() -> None:
 
 
 async def test_retries_stay_within_the_queues_that_the_topic_has() -> None:
-    """A group that got more queues than its topic has: Java writes where nobody reads."""
+    """A group that got more queues than its topic has: Java writes where no consumer reads."""
     rig = Rig()
     groups = rig.broker.tables.groups
     rig.send("T")

@@ -50,7 +50,7 @@ class NameServer:
         assert port == 9876
         self.tries.append(trio.current_time())
         if not self.is_there:
-            raise OSError("nobody listens there")
+            raise OSError("nothing listens there")
         if self.failure is not None:
             raise self.failure
         ours, theirs = trio.testing.memory_stream_pair()
@@ -235,7 +235,7 @@ async def test_a_name_server_that_is_not_there(autojump_clock: trio.testing.Mock
         (state,) = found.links.states()
 
         assert [round(time) for time in found.server.tries] == [0, 1, 3, 7, 15, 31, 61, 91]
-        assert (state.is_registered, state.error) == (False, "nobody listens there")
+        assert (state.is_registered, state.error) == (False, "nothing listens there")
         found.server.is_there = True
         await trio.sleep(30)
         assert state.is_registered
@@ -344,7 +344,7 @@ async def test_an_answer_that_is_none(autojump_clock: trio.testing.MockClock) ->
 
 
 async def test_goodbye(autojump_clock: trio.testing.MockClock) -> None:
-    """The broker unregisters and does not register again; silence holds nobody up for long."""
+    """The broker unregisters and does not register again; silence delays no request for long."""
     async with scene() as found:
         await trio.sleep(1)
         await found.links.say_goodbye()

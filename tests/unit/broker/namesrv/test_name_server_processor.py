@@ -113,7 +113,7 @@ async def test_slaves_are_told_of_their_master() -> None:
 async def test_registrations_that_are_refused(
     ext: dict[str, str], names: list[str], code: int, rule: str
 ) -> None:
-    """Nobody is registered by them."""
+    """No broker is registered by them."""
     rig = Rig()
     answer = register(rig, *names, **ext)
 

@@ -99,7 +99,7 @@ def test_only_masters_have_topics() -> None:
     assert routes.topics() == set()
 
 
-def test_a_late_goodbye_concerns_nobody_else() -> None:
+def test_a_late_goodbye_concerns_no_other_broker() -> None:
     """The broker may have come back under another address by then."""
     routes = table()
     routes.register("x", attrs.evolve(MASTER, address="h:9"), registration("S", "T"))

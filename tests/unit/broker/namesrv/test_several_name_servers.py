@@ -239,7 +239,7 @@ async def test_over_tls(autojump_clock: MockClock, tmp_path: Path, auth: TlsClie
 
 
 async def test_certificates_that_are_not_trusted(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """The broker tells its name to nobody whom it does not know; a file put right counts."""
+    """The broker tells its name to no server that it does not know; a file put right counts."""
     options = secured(tmp_path)
     trusted = tmp_path / "strange.pem"
     async with (

@@ -159,7 +159,7 @@ async def test_a_malformed_request_is_refused(code: int, body: bytes) -> None:
     assert (answer.remark or "").startswith("QUARANTINE_BODY: ")
 
 
-async def test_nobody_writes_into_the_quarantine_or_the_timer_topic() -> None:
+async def test_no_client_writes_into_the_quarantine_or_the_timer_topic() -> None:
     """A client's send straight into either is refused (ONE_ADMISSION)."""
     rig = Rig()
     answers: list[Command] = [

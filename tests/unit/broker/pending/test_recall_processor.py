@@ -113,7 +113,7 @@ async def test_checks_before_the_handle() -> None:
 
 
 async def test_without_an_index_every_recall_is_taken() -> None:
-    """Then nobody knows what waits, and the answer is RocketMQ's: the delete is stored."""
+    """Then it is not known what waits, and the answer is RocketMQ's: the delete is stored."""
     rig = Rig(store_options=attrs.evolve(STORE, message_index_enable=False))
     rig.send("T")
 

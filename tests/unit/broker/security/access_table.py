@@ -131,7 +131,7 @@ NAMES = (
     Name(topic=REPLY_TOPIC),
     Name(topic=OWN_TOPIC, group="CID_RMQ_SYS_TRANS"),
     Name(topic=OWN_TOPIC.upper(), group=OWN_GROUP.upper()),
-    Name(topic="NobodysTopic", group="NobodysGroup", job="job-of-nobody"),
+    Name(topic="StrangeTopic", group="StrangeGroup", job="job-of-none"),
     Name(topic="", group=""),
 )
 
@@ -303,7 +303,7 @@ NOT_SERVED = (
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
     *(0, 13, 50, 354, 9008, 9999, 20_050, 32_767),
 )
-"""What the broker itself asks of clients, and what nobody has."""
+"""What the broker itself asks of clients, and what no account has."""
 
 JOB_CODES = frozenset(
     {

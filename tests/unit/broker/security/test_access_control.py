@@ -95,7 +95,7 @@ async def test_plain_sends_stay_plain(tmp_path: Path) -> None:
 async def test_a_plain_send_that_was_changed_is_refused(
     tmp_path: Path, field: str, autojump_clock: MockClock
 ) -> None:
-    """Whatever of it: a replay with another topic or body is nobody's."""
+    """Whatever of it: a replay with another topic or body is of no account."""
     rig = guarded(tmp_path)
     command = sign(rig.command(310, SEND_V2, b"one"), "producer")
     changed = attrs.evolve(command, ext=command.ext | {field: command.ext[field] + "2"})
@@ -221,7 +221,7 @@ async def test_an_administrator_may_everything(tmp_path: Path) -> None:
         assert code_of(rig, sign(command, "the-admin")) == 0
 
 
-async def test_codes_that_nobody_serves_are_told_to_accounts_alone(
+async def test_codes_that_are_not_served_are_told_to_accounts_alone(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     """Clients of newer versions ask for them, and go on when they are answered with 3."""
@@ -411,7 +411,7 @@ async def test_malformed_signatures_are_wrong_ones(
     assert rig.broker.dispatcher.requests == {}
 
 
-async def test_nobody_sees_secrets_in_the_log(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_no_secret_stands_in_the_log(tmp_path: Path, autojump_clock: MockClock) -> None:
     """Neither those of the file nor what strangers send in their place."""
     with capture_logs() as logs:
         rig = guarded(tmp_path)
@@ -548,7 +548,7 @@ async def test_files_of_a_directory_count_too(tmp_path: Path) -> None:
 
 
 async def test_a_start_without_rules_fails(tmp_path: Path) -> None:
-    """Nothing is served under rules that nobody has seen."""
+    """Nothing is served under rules that were not seen."""
     with pytest.raises(FileNotFoundError):
         Rig(options=attrs.evolve(BROKER, acl_enable=True, acl_file=str(tmp_path / "none")))
     with pytest.raises(PlainAclError):

@@ -317,7 +317,7 @@ async def test_what_is_let_through_is_not_refused(
 def is_anothers_job(code: int, name: Name, who: str) -> bool:
     """Whether a request names a bulk job that is not of who asks."""
     account = ACCOUNTS[who]
-    is_new = code == RequestCode.BULK_OPEN and name.job == "job-of-nobody"
+    is_new = code == RequestCode.BULK_OPEN and name.job == "job-of-none"
     return code in JOB_CODES and not (account.is_admin or is_new or account.job == name.job)
 
 

@@ -1,4 +1,4 @@
-"""Client ids: nobody takes another account's, replies to it, or locks and unlocks in its name."""
+"""Client ids: no account takes that of another, replies to it, or locks and unlocks in its name."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ async def test_who_may_not_learns_nothing(
     """A client of others is not told from one that is not there, by answer or by time."""
     async with waiting(tmp_path) as (running, client):
         peer, answers, begun = running.connect(), list[Command | None](), trio.current_time()
-        for client_id in (ID, "nobody", ""):
+        for client_id in (ID, "stranger", ""):
             await peer.send(sign(reply(client_id, code), "accountA"))
             answers.append(await peer.receive())
         (first, *others) = answers
@@ -298,7 +298,7 @@ async def test_who_may_not_learns_nothing(
         assert nothing.cancelled_caught
 
 
-async def test_with_the_right_it_is_told_that_nobody_is_there(
+async def test_with_the_right_it_is_told_that_no_client_is_there(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     """Or in one's own name: then there is nothing to hide, but the right is missing."""
@@ -306,7 +306,7 @@ async def test_with_the_right_it_is_told_that_nobody_is_there(
         told: dict[str, str] = {}
         for who in ("replier", "operator", "victimV"):
             peer = running.connect()
-            await peer.send(sign(reply("nobody"), who))
+            await peer.send(sign(reply("stranger"), who))
             answer = await peer.receive()
             assert answer is not None
             told[who] = f"{answer.code} {(answer.remark or '').partition(':')[0]}"

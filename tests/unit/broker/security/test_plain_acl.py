@@ -79,7 +79,7 @@ def test_the_file_that_rocketmq_ships() -> None:
 
 @pytest.mark.parametrize("text", ["", "accounts:\n", "# nothing\n", "dataVersion:\n- counter: 1\n"])
 def test_files_without_accounts(text: str) -> None:
-    """Nobody may do anything then."""
+    """No account may do anything then."""
     assert parse(text) == PlainAcl(accounts={}, white=[])
 
 

@@ -224,7 +224,7 @@ async def test_without_a_certificate_tls_is_refused_and_said(autojump_clock: Moc
     ]
 
 
-async def test_without_files_nobody_looks_for_changes(autojump_clock: MockClock) -> None:
+async def test_without_files_no_task_looks_for_changes(autojump_clock: MockClock) -> None:
     """An idle broker without a certificate does not wake every second."""
     with trio.fail_after(0.5):
         await Tls(BROKER, KernelSockets()).run()
@@ -444,6 +444,6 @@ def test_a_start_with_bad_files_fails(
     ],
 )
 def test_options_that_do_not_go_together(changed: dict[str, Any], reason: str) -> None:
-    """A broker that could serve nobody as it was meant does not start."""
+    """A broker that could serve no client as it was meant does not start."""
     with pytest.raises(ValueError, match=reason):
         attrs.evolve(BROKER, **changed)

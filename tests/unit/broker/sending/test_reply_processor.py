@@ -95,7 +95,7 @@ async def test_a_client_that_does_not_take_its_reply(
     ("ext", "code", "rule"),
     [
         ({"topic": "T"}, 17, "REPLY_TOPIC"),
-        ({"properties": "REPLY_TO_CLIENT\x01nobody\x02"}, 1, "REPLY_TO_CLIENT"),
+        ({"properties": "REPLY_TO_CLIENT\x01stranger\x02"}, 1, "REPLY_TO_CLIENT"),
         ({"properties": ""}, 1, "REPLY_TO_CLIENT"),
         ({"properties": "x" * 32_768}, 13, "BODY_SIZE"),
         ({"queueId": "x"}, 1, "FIELD"),

@@ -37,7 +37,7 @@ async def test_illegal_topics(topic: str) -> None:
     ],
 )
 async def test_internal_topics(topic: str) -> None:
-    """Nobody outside writes what the broker writes (16), the timer topic included."""
+    """No client writes what the broker writes (16), the timer topic included."""
     answer = Rig().send(topic)
 
     assert (answer.code, answer.remark) == (

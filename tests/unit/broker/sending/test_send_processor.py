@@ -52,7 +52,7 @@ async def test_a_refused_send_does_not_stop_the_others() -> None:
 
 
 async def test_one_way_sends_are_never_answered() -> None:
-    """Stored or refused, nobody waits."""
+    """Stored or refused, no producer waits."""
     rig = Rig()
 
     assert rig.handle(rig.command(10, send_ext("T"), b"x", flag=2)) == []

@@ -129,7 +129,7 @@ async def test_another_ending_comes_too_late(first: int, second: int, how: str) 
     assert bodies(rig.broker) == ["K0"] * (first == COMMIT)
 
 
-async def test_without_an_index_nobody_knows_how_it_ended() -> None:
+async def test_without_an_index_it_is_not_known_how_it_ended() -> None:
     """Then also the same ending is refused; the message is stored once."""
     rig = Rig(store_options=attrs.evolve(STORE, message_index_enable=False))
     half = send_half(rig, "K0")
@@ -243,7 +243,7 @@ async def test_the_number_of_open_transactions_is_limited() -> None:
 
 
 async def test_transactions_of_one_leave_room_for_others() -> None:
-    """What was open before the start is nobody's; each new one takes a share until it ends."""
+    """What was open before the start has no owner; each new one takes a share until it ends."""
     rig = Rig(options=attrs.evolve(BROKER, transactions_max=6))
     other = RecordingSession(peer="10.0.0.2")
     codes = [rig.call(10, _half_ext(f"K{at}"), b"x").code for at in range(4)]

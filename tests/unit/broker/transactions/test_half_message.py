@@ -73,7 +73,7 @@ def test_parked() -> None:
     }
 
 
-def test_nobody_names_another_transaction() -> None:
+def test_no_producer_names_another_transaction() -> None:
     """What the broker sets is not taken from a producer."""
     forged = sent(
         TIMERMQ_HALF="0,0",

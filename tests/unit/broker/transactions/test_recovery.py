@@ -349,7 +349,7 @@ async def test_java_commits_and_renews_beside() -> None:
 
 
 async def test_what_is_no_half_message_is_passed_over() -> None:
-    """The store keeps it; nobody can end it."""
+    """The store keeps it; no client can end it."""
     rig = Rig()
     put_record(rig, Message(HALF_TOPIC, 0, b"x", b"REAL_TOPIC\x01T\x02"))
     send_half(rig, "K1")

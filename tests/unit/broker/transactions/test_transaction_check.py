@@ -71,7 +71,7 @@ async def test_a_producer_is_asked() -> None:
     assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
-async def test_nobody_is_asked_before_the_immunity_is_over() -> None:
+async def test_no_producer_is_asked_before_the_immunity_is_over() -> None:
     """Six seconds, or what the message asks for if that is more; one that has ended never."""
     rig = Rig()
     producer = joined(rig.broker.tables.clients)
@@ -132,7 +132,7 @@ async def test_a_late_ending_names_an_older_half_message() -> None:
     assert checks(producer) == []
 
 
-async def test_what_nobody_decides_about_is_discarded() -> None:
+async def test_what_no_producer_decides_about_is_discarded() -> None:
     """After so many checks, to a topic that an operator reads; an ending is refused then (604)."""
     rig = Rig(options=attrs.evolve(BROKER, transaction_check_max=2))
     producer = joined(rig.broker.tables.clients)
@@ -240,7 +240,7 @@ async def test_many_are_renewed_in_batches() -> None:
 
 
 async def test_a_full_disk_ends_a_round() -> None:
-    """Nobody is asked, and nothing counts, until it takes the renewals."""
+    """No producer is asked, and nothing counts, until it takes the renewals."""
     rig = Rig(store_options=attrs.evolve(STORE, mapped_file_size_commit_log=2048))
     producer = joined(rig.broker.tables.clients)
     send_half(rig, "K0", note="x" * 900)

@@ -172,7 +172,7 @@ async def test_a_watcher_that_leaves(autojump_clock: MockClock) -> None:
 
 
 async def test_a_slow_watcher_gets_fewer_frames(autojump_clock: MockClock) -> None:
-    """One that does not read holds nobody up, and behind one old frame it sees the present."""
+    """One that does not read delays no other, and behind one old frame it sees the present."""
     async with running_broker() as running:
         slow, quick = running.connect_lockstep(), running.connect()
         await watch(slow)
@@ -206,7 +206,7 @@ def test_too_many_watchers() -> None:
 
 
 def test_a_malformed_view() -> None:
-    """It is refused, and nobody watches."""
+    """It is refused, and there is no watcher."""
     rig = Rig()
     refused = rig.call(WATCH, body=cbor2.dumps({"count": 0}))
 

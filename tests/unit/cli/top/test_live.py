@@ -138,7 +138,7 @@ async def test_a_broker_that_comes_back(autojump_clock: MockClock) -> None:
         one.server.refuses = True
         await one.server.connections[0].stream.aclose()
         await trio.sleep(10)
-        assert "a:10911: cannot connect: nobody at a:10911" == one.top.view.trouble
+        assert "a:10911: cannot connect: no broker at a:10911" == one.top.view.trouble
         assert one.top.view.snapshot is not None
 
         one.server.refuses = False

@@ -181,7 +181,7 @@ def test_why_the_clock_is_unsafe(fault: str, said: str) -> None:
     assert said == drawn(idle().with_snapshot(snapshot))[1][: len(said)]
 
 
-def test_a_door_that_nobody_guards() -> None:
+def test_a_door_without_a_guard() -> None:
     """It is said where anybody may come in."""
     lines = drawn(idle().with_snapshot(attrs.evolve(IDLE, open_doors=("0.0.0.0:10911",))))
 

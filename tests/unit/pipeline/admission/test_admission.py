@@ -325,7 +325,7 @@ def test_a_congested_slot_refuses_of_many_only_its_own() -> None:
 
 
 def test_timer_topic_is_closed() -> None:
-    """Nobody outside writes to the timer topic itself."""
+    """No client writes to the timer topic itself."""
     decision = admission().admit(Message(topic=TIMER_TOPIC, queue_id=0, body=b""), NOW_MS)
 
     assert isinstance(decision, Refusal)

@@ -86,7 +86,7 @@ def test_what_takes_a_place() -> None:
     assert not takes_the_place(timer(FIRST), TARGET_PY + 1)
 
 
-def test_a_delete_of_nobody_is_written_once() -> None:
+def test_a_delete_of_no_message_is_written_once() -> None:
     """The name in it is the one that a repair writes; no unique key is that short."""
     record = lost_record(TIMER_TOPIC, 0, 0, position=0, store_ms=OUT_MS, is_marked=False)
 

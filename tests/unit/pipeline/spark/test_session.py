@@ -15,7 +15,7 @@ from timermq.pipeline.spark.session import java_home
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine on which nobody has installed Java."""
+    """A machine without Java on it."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -68,7 +68,7 @@ def test_a_segment_that_was_just_made(tmp_path: Path) -> None:
 
 
 def test_rocketmq_serves_it(tmp_path: Path) -> None:
-    """It publishes no positions: nobody can say what is whole."""
+    """It publishes no positions: nothing says what is whole."""
     _, root = crashed_directory(tmp_path)
     checkpoint = tmp_path / "config" / "timercheck"
     data = bytearray(checkpoint.read_bytes())
@@ -118,9 +118,7 @@ def test_a_live_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trio.run(life, clock=MockClock(autojump_threshold=0.01))
 
 
-def test_a_live_broker_that_nobody_has_sent_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_live_broker_without_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its store is empty, and no message is needed to say so."""
     root = str(tmp_path)
     monkeypatch.setattr("simulation.staged_service.ROOT", root)

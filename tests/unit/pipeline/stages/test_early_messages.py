@@ -53,7 +53,7 @@ def test_equal_moments_keep_the_order_of_sending() -> None:
 
 
 def test_a_roll_does_not_step_aside() -> None:
-    """It goes back to the wheel, which nobody sees."""
+    """It goes back to the wheel, which no reader sees."""
     early = EarlyMessages()
 
     assert moments(early.exchange(batch(30, magic=MAGIC_DEFAULT | MAGIC_ROLL), 0)) == [30]

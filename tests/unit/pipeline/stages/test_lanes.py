@@ -85,7 +85,7 @@ def test_lanes_as_lists(steps: list[tuple[int, list[tuple[int, int]]] | int]) ->
     counts=st.lists(st.integers(1, 60), min_size=1, max_size=40),
     batch=st.integers(1, 64),
 )
-def test_nobody_waits_longer_than_a_turn(counts: list[int], batch: int) -> None:
+def test_no_message_waits_longer_than_a_turn(counts: list[int], batch: int) -> None:
     """A lane has its share in every turn of as many batches as it takes to serve all lanes."""
     lanes = Lanes()
     for lane, count in enumerate(counts):

@@ -101,7 +101,7 @@ def test_an_unknown_parameter_makes_no_signed_form() -> None:
 
 
 def test_unsigned_sends_make_no_signed_form() -> None:
-    """A run that nobody has signed has no signed form."""
+    """A run without signatures has no signed form."""
     sends = [
         attrs.evolve(one, ext={k: v for k, v in one.ext.items() if k != SIGNATURE})
         for one in commands()

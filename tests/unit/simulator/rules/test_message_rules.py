@@ -45,7 +45,7 @@ def test_what_is_not_acknowledged_may_be_missing(outcome: str) -> None:
     assert [] == broken(story.end())
 
 
-def test_nothing_is_lost_where_nobody_saw_everything() -> None:
+def test_nothing_is_lost_where_no_observer_saw_everything() -> None:
     """Without an end that is drained, or with one of other topics, nothing is missing."""
     other = End(at_ms=9_000, who="c", waited_until_ms=9_000, drained=True, topics=("Other",))
 

@@ -45,7 +45,7 @@ def test_too_late_before_it_arrived() -> None:
     assert [(Rule.CANCEL, "M")] == broken(story.arrive("M", 0, stored_ms=DUE_MS).end())
 
 
-def test_too_late_where_nobody_looked() -> None:
+def test_too_late_where_no_observer_looked() -> None:
     """Without an observer who saw everything its arrival may be unseen."""
     story = waiting().at(DUE_MS + 10).cancel("M", "too_late")
 
@@ -306,7 +306,7 @@ def test_a_verdict_about_what_a_power_cut_undid() -> None:
 
 
 def test_too_late_for_what_a_power_cut_undid() -> None:
-    """It must arrive all the same, unless nobody can tell that it is gone."""
+    """It must arrive all the same, unless nothing tells that it is gone."""
     late = undone(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
     assert [] == broken(late.end())
     other = undone(DUE_MS + 100, "ASYNC_FLUSH").cancel("M", "too_late")
@@ -346,7 +346,7 @@ def test_requests_of_another_process() -> None:
 
 
 def test_requests_for_a_message_that_was_sent_again() -> None:
-    """Which of the two was meant nobody knows: it is counted, and not judged."""
+    """Which of the two was meant is not known: it is counted, and not judged."""
     story = Story().send("M", deliver_ms=DUE_MS).unknown("M").sent("M", deliver_ms=DUE_MS)
     report = judge(story.cancel("M", "cancelled").arrive("M", 0, stored_ms=DUE_MS).end())
 

@@ -149,7 +149,7 @@ def test_a_reader_of_nothing_has_seen_that_a_queue_begins_behind_a_power_cut() -
 
     assert [] == broken(story(2 * DUE_MS + 1))
     assert [(Rule.OFFSETS, "N")] == broken(story(2 * DUE_MS - 1)), "it began before the cut"
-    assert [(Rule.OFFSETS, "N")] == broken(story(None)), "nobody knows when it began"
+    assert [(Rule.OFFSETS, "N")] == broken(story(None)), "its beginning is not known"
 
 
 def test_two_at_one_place() -> None:

@@ -12,7 +12,7 @@ from timermq.simulator.staged.staged_clock import START_MS, StagedClock
 
 @pytest.mark.parametrize("clock", [StagedClock(), SystemClock()])
 async def test_a_clock_tells_whole_milliseconds_and_goes_on(clock: Clock) -> None:
-    """The time is whole milliseconds, and does not go back while nobody sets it."""
+    """The time is whole milliseconds, and does not go back unless it is set."""
     first = clock.now_ms()
     second = clock.now_ms()
 

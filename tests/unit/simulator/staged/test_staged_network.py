@@ -78,7 +78,7 @@ async def test_half_of_it_closed(connected: Connected) -> None:
             await ours.send_all(b"more")
 
 
-async def test_sending_to_nobody(connected: Connected) -> None:
+async def test_sending_to_a_closed_end(connected: Connected) -> None:
     """Sending to a closed peer breaks sooner or later."""
     async with connected() as (ours, theirs):
         await theirs.aclose()
@@ -145,7 +145,7 @@ async def test_trios_own_suite() -> None:
     await trio.testing.check_half_closeable_stream(make, make_clogged)
 
 
-async def test_nobody_listens() -> None:
+async def test_no_broker_listens() -> None:
     """As on a real network; and again when somebody has."""
     network = StagedNetwork(Random(1))
     with pytest.raises(ConnectionRefusedError):

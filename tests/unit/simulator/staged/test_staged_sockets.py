@@ -160,7 +160,7 @@ async def test_the_first_byte_stays_where_it_is(connected: Connected) -> None:
 
 
 async def test_the_first_byte_of_a_broken_connection(connected: Connected) -> None:
-    """Is an error for each waiting task; and nobody is there."""
+    """Is an error for each waiting task; and so is a port without a listener."""
     async with connected() as ends, polled(ends.sockets), trio.open_nursery() as nursery:
 
         async def wait() -> None:

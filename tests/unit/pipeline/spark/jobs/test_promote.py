@@ -31,7 +31,7 @@ def test_far_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["", "due_day=tomorrow", "due_day=2030-02-30"])
 def test_a_file_without_a_day(tmp_path: Path, folder: str) -> None:
-    """Nobody would ever promote it."""
+    """It would never be promoted."""
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "a.parquet").touch()
 

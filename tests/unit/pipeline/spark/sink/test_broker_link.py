@@ -145,7 +145,7 @@ def test_no_broker_at_all() -> None:
     assert text.startswith(f"broker {address}: expected a broker there, found something else: ")
 
 
-def test_nobody_there() -> None:
+def test_no_broker_there() -> None:
     """Who has never answered is not waited for."""
     clock = Clock()
     with peer() as address:

@@ -33,7 +33,7 @@ def published(root: Path) -> list[str]:
     return sorted(one.name for one in (root / "job=J").rglob("*.parquet"))
 
 
-def nobody(_: Sequence[Part]) -> bool:
+def none_handed_over(_: Sequence[Part]) -> bool:
     """Say of any run that the broker has not taken it."""
     return False
 
@@ -44,7 +44,7 @@ def test_the_run_that_was_taken(tmp_path: Path) -> None:
     listed = gathered(tmp_path, "r1", "a", "b")
     assert ([], None) == (published(tmp_path), files.summary())
 
-    files.publish("r1", nobody)
+    files.publish("r1", none_handed_over)
 
     assert ["a.parquet", "b.parquet"] == published(tmp_path)
     assert listed == files.summary()
@@ -62,10 +62,10 @@ def test_the_run_before_was_taken(tmp_path: Path) -> None:
 
 
 def test_no_run_was_taken(tmp_path: Path) -> None:
-    """What nobody handed over is not published."""
+    """What was not handed over is not published."""
     gathered(tmp_path, "r1", "a")
 
-    PublishedFiles(str(tmp_path), "J").publish(None, nobody)
+    PublishedFiles(str(tmp_path), "J").publish(None, none_handed_over)
 
     assert [] == published(tmp_path)
 
@@ -83,10 +83,10 @@ def test_a_list_that_is_cut_short(tmp_path: Path) -> None:
 def test_published_once(tmp_path: Path) -> None:
     """A second run of the job changes nothing."""
     gathered(tmp_path, "r1", "a")
-    PublishedFiles(str(tmp_path), "J").publish("r1", nobody)
+    PublishedFiles(str(tmp_path), "J").publish("r1", none_handed_over)
     gathered(tmp_path, "r2", "b")
 
-    PublishedFiles(str(tmp_path), "J").publish("r2", nobody)
+    PublishedFiles(str(tmp_path), "J").publish("r2", none_handed_over)
 
     assert ["a.parquet"] == published(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What is drawn for the files between processes, and what a damage there excuses."""
+"""What a damage between processes excuses, and what a refused start leaves."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.simulator.damage_at_rest import DamageAtRest
 from timermq.simulator.disks.disk_damage import DamageKind
-from timermq.simulator.disks.fault_plan import Operation
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.simulator.disks.memory_node import BLOCK_SIZE
-from timermq.simulator.draw import draw_scenario
-from timermq.simulator.plans.rest_plan import ROLLS_MAX
-from timermq.simulator.plans.rot_plan import FAMILIES
-from timermq.simulator.process_disk import BLOCKS_WRITTEN, Place, ProcessDisk
 from timermq.simulator.rules.broken import Broken, Rule
-from timermq.simulator.scenario import DamageDraw, FaultKind, Loss, Scenario
+from timermq.simulator.scenario import DamageDraw
 from timermq.simulator.seen_messages import SeenMessages
 from timermq.simulator.segment_records import segment_records
-from timermq.simulator.steps import Schedule, Transact, When
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.file_family import FileFamily
 from timermq.timerstore.message import Message, pack_host
@@ -30,113 +23,10 @@ from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.store_options import StoreOptions
 
 ROOT = "/store"
+
 FILES = StoreOptions(mapped_file_size_commit_log=4_096, mapped_file_size_consume_queue=400)
+
 LOG = f"{ROOT}/commitlog/{0:020d}"
-
-
-def drawn(*kinds: FaultKind, count: int = 100) -> list[Scenario]:
-    """The plans of some seeds."""
-    return [draw_scenario(seed, days=0.2, faults=kinds) for seed in range(count)]
-
-
-def test_each_kind_is_in_some_plans_and_not_in_all() -> None:
-    """A kind of fault is drawn where it is named, and only there."""
-    kinds = (FaultKind.KILL, FaultKind.LOST, FaultKind.ROCKETMQ, FaultKind.DAMAGE)
-    rests = [
-        [life.rest for life in plan.lives if life.rest is not None]
-        for plan in drawn(*kinds, count=200)
-    ]
-    losses = {loss for plan in rests for rest in plan for loss in rest.losses}
-    families = {one.family for plan in rests for rest in plan for one in rest.damages}
-
-    assert {Loss.WHEEL, Loss.TIMER_LOG, Loss.TIMER_CHECKPOINT, Loss.SEALS} <= losses
-    assert {FileFamily.COMMIT_LOG, FileFamily.TIMER_CHECKPOINT, FileFamily.CONFIG} <= families
-    assert [rest for plan in rests for rest in plan if rest.is_rocketmq]
-    assert [] == [life for plan in drawn(FaultKind.KILL) for life in plan.lives if life.rest]
-
-
-def test_a_timer_checkpoint_is_lost_or_damaged_while_that_costs_few_rolls() -> None:
-    """Without it the wheel is read from its oldest slot, and all that waits rolls along."""
-    plans = [
-        draw_scenario(seed, days=1.0, faults=(FaultKind.KILL, kind))
-        for kind in (FaultKind.LOST, FaultKind.DAMAGE)
-        for seed in range(150)
-    ]
-    ends = [
-        life.end_ms / plan.timer.roll_window_ms
-        for plan in plans
-        for life in plan.lives
-        if life.rest is not None
-        and (
-            Loss.TIMER_CHECKPOINT in life.rest.losses
-            or any(one.family is FileFamily.TIMER_CHECKPOINT for one in life.rest.damages)
-        )
-    ]
-
-    assert len(ends) > 5
-    assert max(ends) <= ROLLS_MAX
-
-
-def test_rot_is_in_some_plans_and_comes_alone() -> None:
-    """With every rate of the scrub, in every kind of file that a process has open."""
-    kinds = (FaultKind.ROT, FaultKind.DAMAGE, FaultKind.LOST, FaultKind.ENOSPC)
-    plans = drawn(*kinds)
-    rotting = [plan for plan in plans if plan.rots]
-
-    assert 0 < len(rotting) < len(plans)
-    assert {0, 20_000, 4 << 20} == {one.store.scrub_bytes_per_second for one in rotting}
-    assert {one for group in FAMILIES for one in group} == {
-        rot.damage.family for plan in rotting for rot in plan.rots
-    }
-    assert [] == [life for plan in rotting for life in plan.lives if life.rest]
-    assert [] == [plan for plan in rotting if plan.full_disks]
-
-
-def test_rot_comes_right_before_a_change_or_not_at_all() -> None:
-    """Once; a process that is over is not damaged any more."""
-    memory = MemoryDisk()
-    memory.make_dirs(ROOT)
-    disk = ProcessDisk(memory)
-    seen: list[int] = []
-    disk.rot_at(2, lambda: seen.append(disk.operations))
-    for name in "abc":
-        disk.open(f"{ROOT}/{name}", create=True)
-    disk.rot_now()
-    assert [2] == seen
-    disk.rot_at(1, lambda: seen.append(0))
-    disk.die()
-    disk.rot_now()
-    assert [2] == seen
-
-
-def test_what_is_asked_for_besides() -> None:
-    """Bulk jobs, delayed transactions, begun stores, reads that fail, plain file systems."""
-    plans = drawn(
-        FaultKind.BULK, FaultKind.DELAYED, FaultKind.ROCKETMQ, FaultKind.READ, FaultKind.BLOCKS
-    )
-    steps = [step for plan in plans for client in plan.clients for step in client.steps]
-    moments = {one.item.when for one in steps if isinstance(one, Transact)}
-
-    assert {0, 1} == {one.variant for one in steps if isinstance(one, Schedule)}
-    assert set(When) == moments
-    assert {True, False} == {plan.begun is None for plan in plans}
-    assert {True, False} == {plan.reserves_blocks for plan in plans}
-    assert {Operation.READ} == {one.operation for plan in plans for one in plan.disk_faults}
-
-
-def test_a_process_ends_among_blocks_that_are_written_one_by_one() -> None:
-    """The blocks that were written before the end stay."""
-    memory = MemoryDisk()
-    memory.make_dirs(ROOT)
-    memory.reserves_blocks = False
-    disk = ProcessDisk(memory, reserves_blocks=False)
-    memory.on_reserving = disk.reserving
-    file = disk.open(f"{ROOT}/a", create=True)
-    disk.crash_at(1, Place.MIDDLE, memory.process_kill)
-    with pytest.raises(OSError, match="closed"):
-        file.allocate(10 * BLOCK_SIZE)
-
-    assert BLOCKS_WRITTEN * BLOCK_SIZE == memory.usage("/").used
 
 
 def left_store() -> MemoryDisk:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import attrs
 
 from timermq.simulator.clock_steps import SIZES_MS
+from timermq.simulator.disks.fault_plan import Operation
 from timermq.simulator.draw import draw_scenario
 from timermq.simulator.scenario import FaultKind, FullDisk, Life, Scenario
-from timermq.simulator.steps import FIRST_TRANSACTION, AcceptClock, Poison, Release, Transact
+from timermq.simulator.steps import (
+    FIRST_TRANSACTION,
+    AcceptClock,
+    Poison,
+    Release,
+    Schedule,
+    Transact,
+    When,
+)
 from timermq.timerstore.store_options import FlushDiskType
 
 DAYS = 0.2
+
 SEEDS = range(60)
 
 
@@ -137,3 +147,18 @@ def test_transactions_have_numbers_of_their_own() -> None:
         ]
         assert len(numbers) == len(set(numbers))
         assert all(number >= FIRST_TRANSACTION for number in numbers)
+
+
+def test_what_is_asked_for_besides() -> None:
+    """Bulk jobs, delayed transactions, begun stores, reads that fail, plain file systems."""
+    plans = drawn(
+        FaultKind.BULK, FaultKind.DELAYED, FaultKind.ROCKETMQ, FaultKind.READ, FaultKind.BLOCKS
+    )
+    steps = [step for plan in plans for client in plan.clients for step in client.steps]
+    moments = {one.item.when for one in steps if isinstance(one, Transact)}
+
+    assert {0, 1} == {one.variant for one in steps if isinstance(one, Schedule)}
+    assert set(When) == moments
+    assert {True, False} == {plan.begun is None for plan in plans}
+    assert {True, False} == {plan.reserves_blocks for plan in plans}
+    assert {Operation.READ} == {one.operation for plan in plans for one in plan.disk_faults}

@@ -359,7 +359,7 @@ async def test_how_far_a_group_is(autojump_clock: MockClock) -> None:
         assert page["rocketmq_consumer_queueing_latency_milliseconds", G_ON_T] == 2_000
 
 
-async def test_what_a_filter_leaves_out_waits_for_nobody(autojump_clock: MockClock) -> None:
+async def test_what_a_filter_leaves_out_is_no_backlog(autojump_clock: MockClock) -> None:
     """A group that was sent on past messages of other tags is given nothing more of them."""
     async with running_broker() as running:
         peer = running.connect()
