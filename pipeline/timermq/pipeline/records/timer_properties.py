@@ -18,6 +18,8 @@ OUT_NAME = b"TIMER_OUT_MS"
 ROLL_TIMES_NAME = b"TIMER_ROLL_TIMES"
 DEQUEUE_NAME = b"TIMER_DEQUEUE_MS"
 """RocketMQ's: when it took the message from its wheel, to deliver or to roll it."""
+ROLL_LABEL_NAME = b"TIMER_ROLL_LABEL"
+"""RocketMQ's, of its RocksDB timers: the record takes the place of one with the same key."""
 ORDER_NAME = b"TIMER_ORDER"
 DELETE_NAME = b"TIMER_DEL_UNIQKEY"
 DELETE_ORDER_NAME = b"TIMER_DEL_ORDER"
@@ -48,6 +50,7 @@ INTERNAL_NAMES = (
     REAL_QID_NAME,
     OUT_NAME,
     ROLL_TIMES_NAME,
+    ROLL_LABEL_NAME,
     ORDER_NAME,
     DELETE_ORDER_NAME,
     DELETE_FOR_NAME,
