@@ -168,7 +168,7 @@ def recall(delay_ms: int) -> str:
 
 
 def roll(handed: Handed) -> None:
-    """Have RollingBroker.java roll now."""
+    """Have RollingBroker.java roll what waits, and wait until it began."""
     told = handed.store.parent / f"{handed.store.name}-java" / "home/roll"
     told.touch()
     while told.exists():

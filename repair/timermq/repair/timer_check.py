@@ -70,7 +70,7 @@ class TimerCheck:
     options: TimerOptions
     log: LogCheck
     now_ms: int
-    engines: TimerEngines = attrs.field(init=False)
+    engines: TimerEngines
     """What RocketMQ's have left: where it has snapshots its wheel is made again anyway."""
     checkpoint: TimerCheckpoint = attrs.field(factory=TimerCheckpoint, init=False)
     end: int = attrs.field(default=0, init=False)
@@ -95,10 +95,6 @@ class TimerCheck:
             ).find()
         finally:
             self._units.close()
-
-    @engines.default
-    def _(self) -> TimerEngines:
-        return TimerEngines.of(self.disk, self.root)
 
     @property
     def is_ours(self) -> bool:

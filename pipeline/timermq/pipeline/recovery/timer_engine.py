@@ -57,6 +57,6 @@ class TimerEngines:
         )
 
     def names(self) -> str:
-        """The engines, for people."""
+        """Names of the engines, as people are told them."""
         wheel = "wheel with snapshots" if self.snapshots else "wheel"
         return f"{wheel}, RocksDB timers" if self.has_timeline else wheel
