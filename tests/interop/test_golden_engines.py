@@ -97,6 +97,23 @@ async def test_each_message_once(
 
 
 @pytest.mark.parametrize("name", SERVED)
+async def test_without_a_checkpoint(
+    autojump_clock: trio.testing.MockClock, golden_stores: GoldenStores, tmp_path: Path, name: str
+) -> None:
+    """Then nothing but the logs tells what was done, and it is enough."""
+    manifest = engines_manifest(name)
+    clock = VirtualClock(manifest.stopped_ms + 1_000)
+    start_ms = clock.now_ms()
+    disk = loaded_from(golden_stores.unpack_copy(name, tmp_path), clock)
+    disk.remove(f"{ROOT}/config/timercheck")
+    async with running(disk, clock, store_options=FILES, timer_options=JAVAS_TIMERS) as service:
+        await trio.sleep(SERVE_SECONDS)
+        found = arrivals(service.store, TOPIC)
+
+    check(manifest, found, start_ms)
+
+
+@pytest.mark.parametrize("name", SERVED)
 async def test_killed_while_it_takes_over(
     autojump_clock: trio.testing.MockClock, golden_stores: GoldenStores, tmp_path: Path, name: str
 ) -> None:

@@ -241,7 +241,7 @@ def recover(
     if queue_py < store.commit_log.max_offset:
         done.enqueued = enqueued_from(files.timer_log, queue_py)
     if timeline is not None and (timeline.is_used or files.engines.has_timeline):
-        overwrites = state is CheckpointState.TIMELINE
+        overwrites = files.engines.has_timeline and state is not CheckpointState.OURS
         found = timeline.done(done.enqueued, overwrites=overwrites)
         done.origins = np.union1d(done.origins, found)
     # By the newest store time too: the clock may have been set back since the last delivery.
