@@ -65,7 +65,7 @@ class Handed:
     java_began_ms: set[int] = attrs.Factory(set[int])
     """Where RocketMQ's began."""
     javas_early_ms: int = 0
-    """How much before its moment RocketMQ may deliver."""
+    """How much before its moment RocketMQ may deliver; our records name their origin."""
 
     @contextlib.contextmanager
     def by_java(self, *, kill: bool = False) -> Generator[str]:
@@ -151,7 +151,8 @@ class Handed:
         changed: list[object] = []
         for one in self.records():
             if one.topic == TOPIC and one.body != b"warm-up":
-                times.setdefault(one.body.decode(), []).append(one.store_ms)
+                early_ms = 0 if one.prepared_transaction_offset < 0 else self.javas_early_ms
+                times.setdefault(one.body.decode(), []).append(one.store_ms + early_ms)
                 if _as_delivered(one) != self._as_sent(one.body.decode()):
                     changed.append((_as_delivered(one), one.properties))
         expected = self.due_ms.keys() - self.recalled
@@ -161,9 +162,7 @@ class Handed:
             if body in expected
             and not (
                 1 <= len(found := times.get(body, [])) <= 1 + more.get(body, 0)
-                and due_ms - self._early_ms(found[0])
-                <= found[0]
-                <= self._served_from(due_ms) + LATE_MS_MAX
+                and due_ms <= found[0] <= self._served_from(due_ms) + LATE_MS_MAX
             )
         }
 
@@ -174,14 +173,6 @@ class Handed:
         assert [] == changed
         assert expected == arrived, expected ^ arrived
         assert times.keys() == consumed, times.keys() ^ consumed
-
-    def _early_ms(self, stored_ms: int) -> int:
-        """How much too early a message may come that was stored at a moment."""
-        is_javas = any(
-            begin <= stored_ms <= end and begin in self.java_began_ms
-            for begin, end in self.running_ms
-        )
-        return self.javas_early_ms if is_javas else 0
 
     def _may_be_overlooked(self, body: str) -> bool:
         """RocketMQ looks for no deletes of what is overdue when it rolls: docs/operations.md."""

@@ -82,7 +82,8 @@ def done(*records: bytes, enqueued: tuple[int, ...] = (), overwrites: bool = Fal
     timeline = Timeline()
     for at, record in enumerate(records):
         timeline.add(at, record)
-    return timeline.done(np.array(enqueued, np.int64), overwrites=overwrites).tolist()
+    found = timeline.done(np.array(enqueued, np.int64), overwrites=overwrites)
+    return [int(at) for at in found]
 
 
 @pytest.mark.parametrize(
