@@ -81,12 +81,15 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
         "transactionCheckInterval=10000\n"
         "transactionCheckMax=3\n"
         "slaveReadEnable=true\n"
+        "brokerRole=ASYNC_MASTER\n"
+        "timerRocksDBEnable=true\n"
+        "timerWheelSnapshotFlush=true\n"
     )
     ran = timermq("config", "show", "--json", "--config", str(file))
     values = {row["key"]: row["value"] for row in ran.rows if row["source"] == "file"}
 
     assert 0 == ran.code
-    assert "timermq: warning: broker.conf: not known here: brokerId, slaveReadEnable\n" == ran.err
+    assert "timermq: warning: broker.conf: not known here: slaveReadEnable\n" == ran.err
     assert values == {
         "broker_cluster_name": "DefaultCluster",
         "broker_name": "broker-b",

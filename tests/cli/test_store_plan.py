@@ -58,7 +58,7 @@ def test_levels(timermq: RunProgram, golden_stores: GoldenStores) -> None:
     assert (0, "") == (ran.code, ran.err)
     assert waiting == {name: row["count"] for name, row in levels.items()}
     assert {"move to the wheel, each at its moment"} == {row["what"] for row in levels.values()}
-    assert {"stopped", "written by"} == rows_of(ran, "store").keys()
+    assert {"stopped", "written by", "timer engine"} == rows_of(ran, "store").keys()
     assert "config/delayOffset.json" in rows_of(ran, "file")
     assert before == digest(golden.root)
 

@@ -139,7 +139,7 @@ class JavaPeer:
     @classmethod
     def compiled(cls, classes: Path, jars: Path) -> JavaPeer:
         """With the broker's replication listener on loopback, for which it has no setting."""
-        compile_java([SOURCES / "peer" / "LoopbackHA.java"], classes, jars)
+        compile_java(sorted((SOURCES / "peer").glob("*.java")), classes, jars)
         service = classes / "META-INF/service/org.apache.rocketmq.store.ha.HAService"
         service.parent.mkdir(parents=True)
         service.write_text("LoopbackHA\n")

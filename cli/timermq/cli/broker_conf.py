@@ -3,7 +3,9 @@
 Our keys are RocketMQ's in snake case, some with their unit at the end, so most names translate by
 rule; those of addresses and paths stand in a table. Values keep their meaning and unit. What we do
 not know is listed, not refused: such a file has many keys of features that we leave out. Refused is
-what says that the store has other files, or that the broker is a slave.
+what says that the store has other files that are not read, or that the broker is a slave. Which
+engine RocketMQ's timers had is told by the store's files, whatever the file says: those keys are
+known, and change nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ REFUSED: Mapping[str, Served] = {
     "configManagerVersion": Served(
         ("v1",), _no_other("topics and offsets that RocketMQ keeps in RocksDB")
     ),
-    "timerRocksDBEnable": Served(("false",), _no_other("timers that RocketMQ keeps in RocksDB")),
+    "rocksdbCQDoubleWriteEnable": Served(
+        ("false",), _no_other("queues that RocketMQ keeps in RocksDB as well")
+    ),
     "transRocksDBEnable": Served(
         ("false",), _no_other("transactions that RocketMQ keeps in RocksDB")
     ),
@@ -50,6 +54,23 @@ REFUSED: Mapping[str, Served] = {
     "brokerId": Served(("0",), _MASTERS_ALONE),
 }
 """RocketMQ's names of what we cannot pass over: it makes other files, or another broker."""
+
+TOLD_BY_FILES = frozenset(
+    {
+        "timerRecallToTimeWheelEnable",
+        "timerRecallToTimelineEnable",
+        "timerRocksDBEnable",
+        "timerRocksDBPrecisionMs",
+        "timerRocksDBRollIntervalHours",
+        "timerRocksDBRollMaxTps",
+        "timerRocksDBRollRangeHours",
+        "timerRocksDBStopScan",
+        "timerRocksDBTimeExpiredMaxTps",
+        "timerWheelSnapshotFlush",
+        "timerWheelSnapshotIntervalMs",
+    }
+)
+"""RocketMQ's names of the engines of its timers, each of which is served on."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -94,6 +115,8 @@ def parse_broker_conf(text: str, known: Collection[str], renamed: Mapping[str, s
         if not equals:
             raise ConfigurationError(f"line {number}: expected key=value, found {shown(entry)}")
         _check_served(number, name, value)
+        if name in REFUSED or name in TOLD_BY_FILES:
+            continue
         key = _our_key(name, known, renamed)
         if key is None:
             unknown.append(name)

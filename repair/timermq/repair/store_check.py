@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 import attrs
 
+from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.queue_register import QueueRegister
@@ -57,7 +58,8 @@ class CheckedStore:
 
     def open_timers(self, log: LogCheck) -> TimerCheck:
         """The check of the timers, for after the walk."""
-        return TimerCheck(self.disk, self.root, self.timer_options, log, self.now_ms)
+        engines = TimerEngines.of(self.disk, self.root)
+        return TimerCheck(self.disk, self.root, self.timer_options, log, self.now_ms, engines)
 
     def open_seals(self) -> SealCheck:
         """The seals of both logs."""

@@ -7,6 +7,7 @@ from typing import cast
 
 import attrs
 
+from timermq.pipeline.recovery.timer_engine import TIMELINE_DIRECTORY
 from timermq.timerstore.boot_note import NAME as BOOT
 from timermq.timerstore.config_file import backup_path, load_json, parse_json
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
@@ -15,6 +16,7 @@ from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.seal_reader import DIRECTORY as SEALS
 from timermq.timerstore.store_checkpoint import PAGE, PAGE_SIZE, StoreCheckpoint
 from timermq.timerstore.store_files import BACKUP_DIRECTORY
+from timermq.wheel.wheel_snapshots import snapshot_names
 
 from .finding import Finding, Findings, Step
 from .log_check import LogCheck
@@ -43,7 +45,7 @@ KNOWN_NAMES = frozenset(
     (
         *("abort", "abort.bak", "checkpoint", "commitlog", "compaction", "config", "consumequeue"),
         *("index", "lock", "timerlog", "timerwheel", "timerwheel.tmp", "quarantine"),
-        *(BACKUP_DIRECTORY, SEALS, BOOT),
+        *(BACKUP_DIRECTORY, SEALS, BOOT, TIMELINE_DIRECTORY),
     )
 )
 
@@ -202,8 +204,9 @@ class TableCheck:
             yield _note(
                 "abort", "no such file", "the last run was cut off: the next start recovers"
             )
+        known = KNOWN_NAMES | set(snapshot_names(self.disk, self.root))
         for name in self.disk.list_dir(self.root):
-            if name not in KNOWN_NAMES:
+            if name not in known:
                 yield _note(name, "files of a store", "one of somebody else")
         if self.disk.exists(f"{self.root}/timerwheel.tmp"):
             yield _note("timerwheel.tmp", "no such file", "a wheel that was being written")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.recovery.link_check import LinkCheck
+from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, UNIT, TimerCheckpoint, TimerLog, Units, slot_times
 from timermq.timerlog.segment import is_closed
@@ -69,6 +70,8 @@ class TimerCheck:
     options: TimerOptions
     log: LogCheck
     now_ms: int
+    engines: TimerEngines
+    """What RocketMQ's have left: where it has snapshots its wheel is made again anyway."""
     checkpoint: TimerCheckpoint = attrs.field(factory=TimerCheckpoint, init=False)
     end: int = attrs.field(default=0, init=False)
     """End of the timer log."""
@@ -87,7 +90,9 @@ class TimerCheck:
             finally:
                 timer_log.close()
             yield from self._find_in_checkpoint()
-            yield from TimerJoin(self.log, self._units, self.checkpoint, self.options).find()
+            yield from TimerJoin(
+                self.log, self._units, self.checkpoint, self.engines, self.options
+            ).find()
         finally:
             self._units.close()
 
@@ -184,7 +189,7 @@ class TimerCheck:
             nums = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
             for state, shown in ((whole, lives), (flushed, lives & (positions < flush_pos))):
                 state.add(ticks[shown] % ring_count, positions[shown], nums[shown])
-        if not self.is_absent:
+        if not self.is_absent and (self.is_ours or not self.engines.snapshots):
             yield from self._find_in_wheel(timer_log, flushed, whole)
 
     def _spool(self, positions: Int64s, units: Units) -> None:

@@ -19,7 +19,9 @@ import attrs
 import numpy as np
 
 from timermq.pipeline.records.record_effect import Effect
+from timermq.pipeline.records.timeline import trace_in
 from timermq.pipeline.records.timer_record import TimerFacts, TimerRecordError, decode_timer
+from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, TimerCheckpoint
 from timermq.timerstore.array_types import Flags, Int64s
@@ -48,6 +50,7 @@ class TimerJoin:
     units: Spool
     """Rows of `UNIT_COLUMNS`, by the segment of ``offset_py``."""
     checkpoint: TimerCheckpoint
+    engines: TimerEngines
     options: TimerOptions
     _delivered: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     """RocketMQ's deliveries, by hash, that answered for a record."""
@@ -203,8 +206,10 @@ class TimerJoin:
     # -- what waits -------------------------------------------------------------------------------
 
     def _find_lost(self, timers: Int64s, origins: Int64s, units: Int64s) -> Findings:
-        if self.checkpoint.extension is None and self.checkpoint.last_read_time_ms <= 0:
-            return  # without a checkpoint everything is looked at again
+        if self.checkpoint.extension is None and (
+            self.checkpoint.last_read_time_ms <= 0 or self.engines.has_timeline
+        ):
+            return  # the next start looks at everything again
         waits = units[units[:, 3] >= self.checkpoint.last_read_time_ms, 1]
         is_done = np.isin(timers[:, 0], origins[:, 0])
         is_queued = timers[:, 3] >= self.checkpoint.last_timer_queue_offset
@@ -250,12 +255,20 @@ class TimerJoin:
         if self._seen(self.log.ledger.foreign, name) > self._delivered.get(name, 0):
             self._delivered[name] = self._delivered.get(name, 0) + 1
             return False
-        if self._has_delete(data, facts):
+        if self._has_delete(data, facts) or self._is_in_timeline(data, position):
             return False
         if facts.order_py < self.log.start:
             self._unknown.append(position)
             return False
         return True
+
+    def _is_in_timeline(self, data: bytes, position: int) -> bool:
+        """Whether RocksDB timers delivered or rolled a record, further behind in the log."""
+        found = trace_in(data)
+        if found is None:
+            return False
+        rows = self.log.ledger.timeline.take(bucket_of(found[1]))
+        return bool(((rows[:, 0] == found[1]) & (rows[:, 1] > position)).any())
 
     def _seen(self, spool: Spool, name: int) -> int:
         bucket = bucket_of(name)

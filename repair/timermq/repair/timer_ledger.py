@@ -17,7 +17,8 @@ from timermq.pipeline.records.deduplication import earlier_copies, order_in, ori
 from timermq.pipeline.records.destination import DESTINATION_COUNT_MAX
 from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.record_effect import Effect, effect_of
-from timermq.pipeline.records.timer_properties import DELETE, DEQUEUE, OUT_NAME
+from timermq.pipeline.records.timeline import Trace, trace_in
+from timermq.pipeline.records.timer_properties import DELETE, DEQUEUE, OUT, OUT_NAME
 from timermq.pipeline.records.timer_record import deleted_name, message_names
 from timermq.pipeline.records.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
@@ -65,6 +66,8 @@ class TimerLedger:
     their own."""
     foreign: Spool = attrs.field(factory=lambda: Spool(1), init=False)
     """Hashes of what RocketMQ delivered or rolled, by bucket."""
+    timeline: Spool = attrs.field(factory=lambda: Spool(2), init=False)
+    """Hash and position of what RocksDB timers delivered or rolled, by bucket."""
     deletes: Spool = attrs.field(factory=lambda: Spool(1), init=False)
     """Hashes of what deletes name, by bucket."""
     _move: _Move | None = attrs.field(default=None, init=False)
@@ -87,6 +90,10 @@ class TimerLedger:
             key = foreign_key_in(data)
             if key is not None:
                 _keep(self.foreign, b"\0".join(key))
+        if origin is None and OUT in record.properties:
+            found = trace_in(data)
+            if found is not None and found[0] in (Trace.ROLL, Trace.DELIVERY):
+                self.timeline.add(bucket_of(found[1]), (found[1], position))
         if is_timer:
             self._judge_move(data)
             out_ms = number_in(find(record.properties, OUT_NAME))
@@ -138,7 +145,8 @@ class TimerLedger:
 
     def close(self) -> None:
         """Give the temporary files back."""
-        for spool in (self.timers, self.origins, self.copies, self.foreign, self.deletes):
+        spools = (self.timers, self.origins, self.copies, self.foreign, self.timeline, self.deletes)
+        for spool in spools:
             spool.close()
 
 

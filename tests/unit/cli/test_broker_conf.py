@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timermq.cli.broker_conf import BrokerConf, parse_broker_conf, snake_case
+from timermq.cli.broker_conf import TOLD_BY_FILES, BrokerConf, parse_broker_conf, snake_case
 from timermq.cli.settings import ConfigurationError
 
 KNOWN = ("mapped_file_size_commit_log", "flush_interval_commit_log_ms", "store_path_root_dir")
@@ -72,14 +72,14 @@ def test_a_line_without_a_value() -> None:
     [
         ("storeType", "default", "defaultRocksDB", "queues and offsets that RocketMQ keeps in"),
         ("configManagerVersion", "v1", "v2", "topics and offsets that RocketMQ keeps in RocksDB"),
-        ("timerRocksDBEnable", "false", "true", "timers that RocketMQ keeps in RocksDB"),
+        ("rocksdbCQDoubleWriteEnable", "false", "true", "queues that RocketMQ keeps in RocksDB"),
         ("transRocksDBEnable", "false", "true", "transactions that RocketMQ keeps in RocksDB"),
         ("enableDLegerCommitLog", "false", "true", "a commit log of DLedger"),
     ],
 )
 def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -> None:
     """What would be served without its queues, or as an empty store, is refused."""
-    assert (name,) == parse_broker_conf(f"{name} = {served}", KNOWN, {}).unknown
+    assert () == parse_broker_conf(f"{name} = {served}", KNOWN, {}).unknown
     with pytest.raises(ConfigurationError, match=f"line 2: {name}: expected {served}: .*{what}"):
         parse_broker_conf(f"# one\n{name}={other}", KNOWN, {})
 
@@ -93,9 +93,17 @@ def test_a_slave_is_refused(line: str, expected: str) -> None:
     name = line.partition("=")[0]
     masters = "brokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\nbrokerId=0"
 
-    assert {"brokerRole", "brokerId"} == set(parse_broker_conf(masters, KNOWN, {}).unknown)
+    assert () == parse_broker_conf(masters, KNOWN, {}).unknown
     with pytest.raises(ConfigurationError, match=f"line 1: {name}: expected {expected}: timermq"):
         parse_broker_conf(line, KNOWN, {})
+
+
+@pytest.mark.parametrize("name", sorted(TOLD_BY_FILES))
+def test_engines_of_timers(name: str) -> None:
+    """They are known whatever they say: the files tell which engines there were."""
+    conf = parse_broker_conf(f"{name}=true\n{name}=false\n{name}=1000", KNOWN, {})
+
+    assert ({}, ()) == (conf.values, conf.unknown)
 
 
 def test_paths_that_rocketmq_itself_passes_over() -> None:

@@ -23,6 +23,13 @@ class StoreFormatError(StoreError):
         self.found = found
 
 
+class StoreKindError(StoreError):
+    """A part of the store is of a kind that is not read here; nothing was opened.
+
+    The operator takes the steps of the message, with the program that wrote it.
+    """
+
+
 class StoreLockedError(StoreError):
     """Another process serves this store; the operator stops it or takes another directory."""
 

@@ -139,6 +139,7 @@ class MessageStore:
 
         Raises:
             StoreLockedError: Another process serves it.
+            StoreKindError: RocketMQ keeps queues or tables of it in RocksDB.
             StoreFormatError: It is no store of these settings, or damaged; nothing was changed.
             OSError: The disk refused.
         """

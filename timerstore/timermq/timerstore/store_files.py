@@ -6,6 +6,7 @@ from .commit_log import CommitLog
 from .consume_queue_table import ConsumeQueueTable
 from .disk import Disk
 from .queue_register import QueueRegister
+from .rocksdb_parts import check_parts
 from .seals import SealMoment
 from .store_checkpoint import StoreCheckpoint
 from .store_options import StoreOptions
@@ -37,8 +38,10 @@ class StoreFiles:
         """The parts of the store in a directory; no file but the checkpoint is looked at.
 
         Raises:
+            StoreKindError: RocketMQ keeps queues or tables of it in RocksDB.
             StoreFormatError: The checkpoint is none.
         """
+        check_parts(disk, root)
         log = CommitLog(
             disk,
             f"{root}/commitlog",

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.levels.level_queues import count_left
+from timermq.pipeline.recovery.store_sizes import expect_store
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.os_disk import OsDisk, is_locked
+from timermq.timerstore.rocksdb_parts import found_parts
 
 from ..arguments import OneLineParser, add_json
 from ..configuration import directory_flag, load_configuration
@@ -47,8 +49,11 @@ def run(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> Iterator[Planned]:
     disk, root = OsDisk(), os.path.normpath(args.directory)
     configuration = load_configuration(args, directory_flag(root))
-    settings = list(setting_rows(disk, root, configuration))
+    expect_store(disk, root)
     yield from end_rows(disk, root, is_served=is_locked(f"{root}/lock"))
+    if found_parts(disk, root):
+        return
+    settings = list(setting_rows(disk, root, configuration))
     yield from settings
     fault = configuration.broker.address_fault()
     if fault is not None:

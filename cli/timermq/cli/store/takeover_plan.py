@@ -18,13 +18,16 @@ from timermq.pipeline.levels.level_queues import count_left
 from timermq.pipeline.offline_store import OfflineStore
 from timermq.pipeline.records.system_topics import OWN_TOPICS, TIMER_TOPIC
 from timermq.pipeline.recovery.store_sizes import measure
+from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.timerlog import slot_times
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
+from timermq.timerstore.rocksdb_parts import found_parts
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
+from timermq.wheel.wheel_snapshots import WHEEL_NAME
 
 from ..configuration import Configuration
 from ..offline_store import consumer_offsets
@@ -76,10 +79,14 @@ def end_rows(disk: Disk, root: str, *, is_served: bool) -> Iterator[Planned]:
         yield Planned(part="store", name="not stopped", what=what)
     else:
         yield Planned(part="store", name="stopped", what="as its broker left it in order")
-    yield Planned(part="store", name="written by", what=_writer(disk, root))
+    engines = TimerEngines.of(disk, root)
+    yield Planned(part="store", name="written by", what=_writer(disk, root, engines))
+    yield Planned(part="store", name="timer engine", what=_engine(disk, root, engines))
+    for one in found_parts(disk, root):
+        yield Planned(part="store", name=one.directory, what=one.message(root), blocks=True)
 
 
-def _writer(disk: Disk, root: str) -> str:
+def _writer(disk: Disk, root: str, engines: TimerEngines) -> str:
     """Who wrote last, as far as the files tell."""
     has_wheel = disk.exists(f"{root}/timerwheel") or disk.exists(f"{root}/config/timercheck")
     try:
@@ -87,7 +94,20 @@ def _writer(disk: Disk, root: str) -> str:
             return "timermq"
     except StoreError:
         pass
+    if engines.is_5_4:
+        return "RocketMQ 5.4 or later"
     return "RocketMQ 5" if has_wheel else "RocketMQ 4, or 5 without its wheel: a wheel is made"
+
+
+def _engine(disk: Disk, root: str, engines: TimerEngines) -> str:
+    """What the timers were left by, and from what they are taken."""
+    if not disk.exists(f"{root}/{WHEEL_NAME}") and not engines.snapshots:
+        return "none yet"
+    if engines.has_timeline:
+        return f"{engines.names()}: what waits is told by the commit log, which is read whole"
+    if engines.snapshots:
+        return f"{engines.names()}: the timer log tells what they show, and they are removed"
+    return engines.names()
 
 
 def setting_rows(disk: Disk, root: str, configuration: Configuration) -> Iterator[Planned]:

@@ -20,6 +20,8 @@ ENQUEUE_NAME = b"TIMER_ENQUEUE_MS"
 """RocketMQ's: the second in which it put the message on its wheel."""
 DEQUEUE_NAME = b"TIMER_DEQUEUE_MS"
 """RocketMQ's: when it took the message from its wheel, to deliver or to roll it."""
+ROLL_LABEL_NAME = b"TIMER_ROLL_LABEL"
+"""RocketMQ's, of its RocksDB timers: the record takes the place of one with the same key."""
 ORDER_NAME = b"TIMER_ORDER"
 DELETE_NAME = b"TIMER_DEL_UNIQKEY"
 DELETE_ORDER_NAME = b"TIMER_DEL_ORDER"
@@ -61,6 +63,7 @@ LEFT_NAMES = (
 """The properties that RocketMQ leaves on what it takes from its wheel."""
 INTERNAL_NAMES = (
     *LEFT_NAMES,
+    ROLL_LABEL_NAME,
     ORDER_NAME,
     DELETE_ORDER_NAME,
     DELETE_FOR_NAME,

@@ -19,6 +19,7 @@ from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
+from timermq.timerstore.rocksdb_parts import check_parts
 from timermq.timerstore.store_files import BACKUP_DIRECTORY, checkpoint_path
 from timermq.timerstore.store_options import StoreOptions
 from timermq.wheel import SLOT
@@ -60,8 +61,10 @@ def measure(
 
     Raises:
         NoStoreError: There is no commit log, nor a store that has none yet.
+        StoreKindError: RocketMQ keeps queues or tables of it in RocksDB.
     """
     expect_store(disk, root)
+    check_parts(disk, root)
     fixed = set(configured)
 
     def size(key: str, measured: int, otherwise: int) -> int:

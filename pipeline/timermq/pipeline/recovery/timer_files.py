@@ -8,6 +8,8 @@ path                      what                                              when
 ``config/timercheck``     how far reading and syncing had come              both logs are read whole
 ``config/timermetrics``   pending messages by topic                         counted again
 ========================  ================================================  ====================
+
+RocketMQ may have left other files for the same: ``TimerEngines``.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import attrs
 from timermq.timerlog import TimerCheckpoint, TimerLog, TimerMetrics
 from timermq.timerstore.disk import Disk
 from timermq.wheel import TimerWheel
+from timermq.wheel.wheel_snapshots import WHEEL_NAME, remove_snapshots
 
 from ..state.timer_options import TimerOptions
+from .timer_engine import TimerEngines
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -32,6 +36,10 @@ class TimerFiles:
     timer_log: TimerLog
     checkpoint: TimerCheckpoint
     metrics: TimerMetrics
+    engines: TimerEngines
+    """What RocketMQ's engines have left besides, as it was found."""
+    root: str
+    """The store's directory."""
     read_only: bool
     """Nothing is written."""
 
@@ -47,10 +55,11 @@ class TimerFiles:
         """
         if not read_only:
             disk.make_dirs(f"{root}/config")
+        engines = TimerEngines.of(disk, root)
         with contextlib.ExitStack() as opened:
             wheel = TimerWheel.open(
                 disk,
-                f"{root}/timerwheel",
+                f"{root}/{WHEEL_NAME}",
                 slots_total=options.slots_total,
                 precision_ms=options.timer_precision_ms,
                 read_only=read_only,
@@ -72,6 +81,8 @@ class TimerFiles:
             timer_log=timer_log,
             checkpoint=checkpoint,
             metrics=metrics,
+            engines=engines,
+            root=root,
             read_only=read_only,
         )
 
@@ -112,6 +123,15 @@ class TimerFiles:
             self.checkpoint.write()
             self.disk.sync_now(self.checkpoint.file)
             self.checkpoint.mark_durable()
+
+    def remove_snapshots(self) -> None:
+        """Remove RocketMQ's snapshots of a wheel that is ours by now; read only they stay.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        if not self.read_only:
+            remove_snapshots(self.disk, self.root, list(self.engines.snapshots))
 
     def erase(self, from_ms: int) -> None:
         """Forget what waits: all of it is in the commit log, from which recovery rebuilds it.

@@ -10,11 +10,12 @@ nothing.
 Three observations decide, each with few values; every combination has exactly one row in
 ``DECISIONS``:
 
-- the checkpoint: ours, Java's (no ``scan_py``), or absent;
+- the checkpoint: ours, Java's (no ``scan_py``), Java's of a store whose RocksDB timers were on, or
+  absent;
 - the timer log: reaches the flushed position, or ends short of it (units that were durable are
   gone, or were cut off: damaged, or the ring has no place for them);
-- the wheel: fits the log, or is doubtful (missing, of another precision, or with a slot whose first
-  or last unit is not a unit of that slot).
+- the wheel: fits the log, or is doubtful (missing, of another precision, with snapshots beside it,
+  or with a slot whose first or last unit is not a unit of that slot).
 
 A reading from the start finds the oldest records cleaned, and so does one from the checkpoint that
 was written before such a reading was through. What our cleaning removed was done with, for it asks
@@ -49,6 +50,7 @@ from timermq.timerstore.message_store import MessageStore
 from ..records.deduplication import AlreadyDone, earlier_copies, enqueued_from, order_in, origin_in
 from ..records.doubts import doubts_of, origins_in
 from ..records.foreign_key import foreign_key_in
+from ..records.timeline import Timeline
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_options import TimerOptions
 from .link_check import LinkCheck, slots_fit, slots_show_all
@@ -63,6 +65,8 @@ class CheckpointState(enum.Enum):
 
     OURS = "ours"
     JAVA = "java"
+    TIMELINE = "java, RocksDB timers"
+    """It passes over entries that wait in RocksDB alone."""
     ABSENT = "absent"
 
 
@@ -117,6 +121,28 @@ DECISIONS: dict[tuple[CheckpointState, bool, bool], Decision] = {
     ),
     (CheckpointState.JAVA, False, False): Decision(
         "java, log short, wheel lost", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    # Entries before the checkpoint's may have no units: RocksDB timers took them.
+    (CheckpointState.TIMELINE, True, True): Decision(
+        "java, RocksDB timers", rebuild_wheel=True, scan=Resume.START, queue=Resume.START
+    ),
+    (CheckpointState.TIMELINE, True, False): Decision(
+        "java, RocksDB timers, wheel lost",
+        rebuild_wheel=True,
+        scan=Resume.START,
+        queue=Resume.START,
+    ),
+    (CheckpointState.TIMELINE, False, True): Decision(
+        "java, RocksDB timers, log short",
+        rebuild_wheel=True,
+        scan=Resume.START,
+        queue=Resume.START,
+    ),
+    (CheckpointState.TIMELINE, False, False): Decision(
+        "java, RocksDB timers, log short, wheel lost",
+        rebuild_wheel=True,
+        scan=Resume.START,
+        queue=Resume.START,
     ),
     # Without a checkpoint nothing is known to be done but what the logs show.
     (CheckpointState.ABSENT, True, True): Decision(
@@ -180,6 +206,7 @@ def recover(
         _check_nothing_waits(files, store, options, read_ms)
     files.wheel.load_live(read_ms)
     is_ours = not files.wheel.was_lost and _same_precision(files, options)
+    is_ours &= state is CheckpointState.OURS or not files.engines.snapshots
     live = files.wheel.live(read_ms)
     fits = is_ours and slots_fit(files.timer_log, live)
     if fits and state is not CheckpointState.ABSENT:
@@ -201,16 +228,22 @@ def recover(
     while not _relink(files, decision, read_ms, tail_start):
         # What the ring has no place for was cut off, so the log is short by now.
         decision = DECISIONS[state, False, fits]
+    files.remove_snapshots()
     queue_offset = _queue_start(decision.queue, files, store)
     queue_py = _position_of_entry(store, queue_offset)
     scan_py = min(_scan_start(decision.scan, files, store, read_ms), queue_py)
     if files.timer_log.max_pos < flush_pos:
         files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
-    done = done_in_log(store, scan_py, read_ms, queue_py)
+    timeline = Timeline() if may_have_timeline(files, state) else None
+    done = done_in_log(store, scan_py, read_ms, queue_py, timeline)
     # From a checkpoint on too: slots whose messages were cleaned may be unread by what it says.
     done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:
         done.enqueued = enqueued_from(files.timer_log, queue_py)
+    if timeline is not None and (timeline.is_used or files.engines.has_timeline):
+        overwrites = files.engines.has_timeline and state is not CheckpointState.OURS
+        found = timeline.done(done.enqueued, overwrites=overwrites)
+        done.origins = np.union1d(done.origins, found)
     # By the newest store time too: the clock may have been set back since the last delivery.
     latest_ms = max(now_ms, store.last_store_ms)
     latest_ms -= latest_ms % options.timer_precision_ms
@@ -246,8 +279,18 @@ def _checkpoint_state(files: TimerFiles) -> CheckpointState:
     if files.checkpoint.extension is not None:
         return CheckpointState.OURS
     if files.checkpoint.last_read_time_ms > 0:
-        return CheckpointState.JAVA
+        has_timeline = files.engines.has_timeline
+        return CheckpointState.TIMELINE if has_timeline else CheckpointState.JAVA
     return CheckpointState.ABSENT
+
+
+def may_have_timeline(files: TimerFiles, state: CheckpointState) -> bool:
+    """Whether traces of RocksDB timers may stand in what is read of the commit log.
+
+    A reading that began when timermq took the store over may go on behind a crash of ours. Killed
+    soon enough after the first start with RocksDB timers, RocketMQ leaves no sign of them.
+    """
+    return files.engines.has_timeline or state is not CheckpointState.OURS
 
 
 def _same_precision(files: TimerFiles, options: TimerOptions) -> bool:
@@ -394,8 +437,12 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
     return last_done_ms
 
 
-def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) -> AlreadyDone:
+def done_in_log(
+    store: MessageStore, scan_py: int, read_ms: int, queue_py: int, timeline: Timeline | None
+) -> AlreadyDone:
     """The deliveries and rolls in the commit log from ``scan_py`` on.
+
+    What RocksDB timers left is put into ``timeline``, which judges by all of it.
 
     Java's deliveries of slots that are read already are no question any more: a delivery of a later
     slot was stored after the read time, one of a later entry stands behind that entry.
@@ -412,13 +459,20 @@ def done_in_log(store: MessageStore, scan_py: int, read_ms: int, queue_py: int) 
             if order is not None:
                 copies.append((order, phy_offset))
             continue
+        if timeline is not None:
+            timeline.add(phy_offset, record)
         is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
         key = foreign_key_in(record) if is_late else None
         if key is not None:
             done.foreign[key] = done.foreign.get(key, 0) + 1
     origins += origins_in(store.commit_log, reading.holes)
-    done.doubts = doubts_of(store, reading.holes, is_javas=bool(done.foreign))
+    done.doubts = doubts_of(store, reading.holes, is_javas=_is_javas(done, timeline))
     orders, positions = np.array(copies, np.int64).reshape(-1, 2).T
     earlier, _ = earlier_copies(orders, positions)
     done.origins = np.unique(np.concatenate([np.array(origins, np.int64), earlier]))
     return done
+
+
+def _is_javas(done: AlreadyDone, timeline: Timeline | None) -> bool:
+    """Whether RocketMQ delivered or rolled something in what was read."""
+    return bool(done.foreign) or (timeline is not None and timeline.is_used)

@@ -13,6 +13,7 @@ import numpy as np
 import trio
 
 from fakes import START_MS, ManualClock, VirtualClock
+from rocksdb_tables import put_database
 from simulation.staged_service import HOST, ROOT, SMALL_FILES, arrivals, delete_of, running, timed
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.quarantine.quarantine import Quarantine
@@ -96,6 +97,12 @@ def leave(disk: MemoryDisk) -> None:
 def make_checkpoint_javas(disk: MemoryDisk) -> None:
     """Only the seven numbers are left, as when RocketMQ has served the store."""
     disk.open(CHECKPOINT).write(EXTENSION_AT, bytes(EXTENSION.size))
+
+
+def turn_timeline_on(disk: MemoryDisk) -> None:
+    """RocketMQ has served the store, and its RocksDB timers were on."""
+    make_checkpoint_javas(disk)
+    put_database(disk, f"{ROOT}/rocksdbstore", b"timer")
 
 
 def forget_read_time(disk: MemoryDisk) -> None:

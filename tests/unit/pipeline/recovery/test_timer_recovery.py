@@ -28,6 +28,7 @@ from unit.pipeline.recovery.crashed_store import (
     lose_wheel,
     make_checkpoint_javas,
     reopen,
+    turn_timeline_on,
     units_from,
 )
 
@@ -37,6 +38,7 @@ Row = tuple[CheckpointState, bool, bool]
 CHECKPOINTS: dict[CheckpointState, Damage] = {
     CheckpointState.OURS: leave,
     CheckpointState.JAVA: make_checkpoint_javas,
+    CheckpointState.TIMELINE: turn_timeline_on,
     CheckpointState.ABSENT: forget_read_time,
 }
 LOGS: dict[bool, Damage] = {True: leave, False: lose_units}

@@ -13,12 +13,13 @@ import attrs
 import trio
 
 from timermq.timerlog import TimerCheckpoint, TimerMetrics
-from timermq.timerstore.errors import StoreFormatError
+from timermq.timerstore.errors import StoreFormatError, StoreKindError
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.store_options import StoreOptions
 
+from ...recovery.timer_engine import TIMELINE_DIRECTORY, TimerEngines
 from ...state.timer_options import TimerOptions
 from .plan import RebuildPlan
 
@@ -64,8 +65,15 @@ def open_stopped(
         now_ms: The present.
 
     Raises:
+        StoreKindError: RocksDB timers were on: what they delivered names no record.
         StoreError: Its log is damaged, or its files do not fit the settings.
     """
+    if TimerEngines.of(OsDisk(), root).has_timeline:
+        raise StoreKindError(
+            f"{root}/{TIMELINE_DIRECTORY}: expected timers of RocketMQ's wheel alone, found "
+            "RocksDB timers: a start makes timer log and wheel again, if "
+            f"{root}/config/timercheck is moved out of the store"
+        )
     # Keys are not looked up, and a damaged index must not be in the way.
     store_options = attrs.evolve(store_options, message_index_enable=False)
     store = MessageStore.open(
