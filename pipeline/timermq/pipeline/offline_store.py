@@ -17,7 +17,7 @@ from timermq.timerstore.index_layout import IndexHeader, read_header
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.moved_key import first_key, has_unique_key
 from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
@@ -54,7 +54,7 @@ class FoundRecords:
             record = self.commit_log.record_at(phy_offset, size)
             if record is None or record_topic(record) != topic.encode():
                 continue
-            if unique and find(record_properties(record), UNIQ_KEY_NAME) == key.encode():
+            if unique and has_unique_key(record_properties(record), key.encode()):
                 yield phy_offset, record
 
 
@@ -112,7 +112,7 @@ class OfflineStore:
 
     def find(self, unique_key: str) -> FoundRecords:
         """Look the log through for a message: some microseconds a record, whatever the index is."""
-        log, wanted = self.store.commit_log, unique_key.encode()
+        log, wanted = self.store.commit_log, first_key(unique_key.encode())
         return FoundRecords(
             log,
             tuple(

@@ -22,6 +22,7 @@ from .timer_record import (
     TimerFacts,
     TimerRecordError,
     decode_timer,
+    moved_properties,
     own_properties,
     timer_tail,
 )
@@ -69,7 +70,8 @@ def due_message(
         _, _, topic_end, end = record_spans(record)
     except RecordError as error:
         raise TimerRecordError(Reason.DAMAGED, f"timer record at {phy_offset}: {error}") from None
-    properties = own_properties(record[topic_end + 2 : end])
+    stored = record[topic_end + 2 : end]
+    properties = own_properties(stored)
     if is_roll:
         properties = remove(properties, DELIVER_NAME) + timer_tail(
             deliver_ms=facts.deliver_ms,
@@ -78,6 +80,7 @@ def due_message(
             queue_id=queue_id,
             rolls=facts.rolls + 1,
             order_py=facts.order_py,
+            moved=moved_properties(stored),
         )
         topic, queue_id = TIMER_TOPIC, 0
     elif find(properties, DELIVER_NAME) is None:

@@ -28,6 +28,9 @@ DELETE_SOLE_NAME = b"TIMER_DEL_SOLE"
 """Ours: the message that a move found was the only one that waited of those with a key of the
 delete, so that records before it tell nothing more of the key."""
 
+DELETE_SECOND_NAME = b"TIMER_DEL_SECOND"
+"""Ours: the same delete as one before it, in RocketMQ's other form."""
+
 DELAY_MS = DELAY_MS_NAME + b"\x01"
 DELIVER = DELIVER_NAME + b"\x01"
 OUT = OUT_NAME + b"\x01"
@@ -38,6 +41,7 @@ DELETE = DELETE_NAME + b"\x01"
 DELETE_ORDER = DELETE_ORDER_NAME + b"\x01"
 DELETE_FOR = DELETE_FOR_NAME + b"\x01"
 DELETE_SOLE = DELETE_SOLE_NAME + b"\x01"
+DELETE_SECOND = DELETE_SECOND_NAME + b"\x01"
 
 DELAY_UNITS_MS = ((DELAY_SEC_NAME, 1000), (DELAY_MS_NAME, 1))
 """The properties that ask for a delay, first wins, and the milliseconds in a unit."""
@@ -52,6 +56,7 @@ INTERNAL_NAMES = (
     DELETE_ORDER_NAME,
     DELETE_FOR_NAME,
     DELETE_SOLE_NAME,
+    DELETE_SECOND_NAME,
     b"TIMER_ENQUEUE_MS",
     DEQUEUE_NAME,
 )

@@ -4,12 +4,15 @@ A pending message stands in the topic ``rmq_sys_wheel_timer`` with its real dest
 moment among its properties. Ours end, in this order, with::
 
     TIMER_DELIVER_MS\x01<13 digits>\x02 REAL_TOPIC\x01<topic>\x02 REAL_QID\x01<queue>\x02
-    [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02] TIMER_OUT_MS\x01<13 digits>\x02
+    [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02]
+    [UNIQ_KEY\x01<key of a moved message>\x02 KEYS\x01<its keys>\x02]
+    TIMER_OUT_MS\x01<13 digits>\x02
 
 (without the blanks). Java reads them like any properties; we find them with two slices, and the
 delivered record keeps what stands before ``REAL_TOPIC``: the producer's own properties and the
 exact moment. That ``REAL_TOPIC`` is searched from the end is safe because admission refuses the
-internal names from outside.
+internal names from outside. What is for RocketMQ and the index alone stands behind it
+(``moved_key``).
 
 A record that Java wrote has the keys in any order, and no exact moment when the producer asked for
 a delay: then it is computed from the store time and kept within the slot, late rather than early.
@@ -24,8 +27,9 @@ from functools import lru_cache
 import msgspec
 
 from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX, number_in
-from timermq.timerstore.properties import REAL_QID, REAL_TOPIC, REAL_TOPIC_NAME, find
+from timermq.timerstore.properties import REAL_QID, REAL_TOPIC, REAL_TOPIC_NAME, UNIQ_KEY, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .destination import DESTINATION_COUNT_MAX, destination_at, destination_in, shown
@@ -38,6 +42,7 @@ from .timer_properties import (
     DELETE,
     DELETE_NAME,
     DELETE_ORDER_NAME,
+    DELETE_SECOND_NAME,
     DELIVER,
     DELIVER_NAME,
     INTERNAL,
@@ -83,10 +88,19 @@ class TimerFacts(msgspec.Struct, frozen=True, gc=False):
     """The record cancels another one."""
     own_end: int = 0
     """Offset of ``REAL_TOPIC`` in a record of ours that was never rolled; 0 for all others."""
+    is_second: bool = False
+    """It cancels what the delete before it does: see ``DELETE_SECOND_NAME``."""
 
 
 def timer_tail(
-    *, deliver_ms: int, out_ms: int, topic: str, queue_id: int, rolls: int = 0, order_py: int = 0
+    *,
+    deliver_ms: int,
+    out_ms: int,
+    topic: str,
+    queue_id: int,
+    rolls: int = 0,
+    order_py: int = 0,
+    moved: bytes = b"",
 ) -> bytes:
     """The properties that end a timer record; they follow the producer's own.
 
@@ -97,7 +111,18 @@ def timer_tail(
         queue_id: Its queue there.
         rolls: How often it was rolled; with 0 neither count nor order is written.
         order_py: Position of its first record.
+        moved: The properties for the key of a moved message.
     """
+    if moved:
+        tail = timer_tail(
+            deliver_ms=deliver_ms,
+            out_ms=out_ms,
+            topic=topic,
+            queue_id=queue_id,
+            rolls=rolls,
+            order_py=order_py,
+        )
+        return tail[:-OUT_SIZE] + moved + tail[-OUT_SIZE:]
     if rolls:
         rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py)
         return _tail_template(topic, queue_id, rolled) % (deliver_ms, out_ms)
@@ -174,13 +199,15 @@ def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts
     if destination is None:
         destination, rolls, order_py = _rolled(properties, phy_offset)
     _check_moment(deliver_ms, out_ms, precision_ms, phy_offset)
+    is_delete = DELETE in properties and find(properties, DELETE_NAME) is not None
     return TimerFacts(
         deliver_ms=deliver_ms,
         out_ms=out_ms,
         destination=destination,
         order_py=order_py,
         rolls=rolls,
-        is_delete=DELETE in properties and find(properties, DELETE_NAME) is not None,
+        is_delete=is_delete,
+        is_second=is_delete and find(properties, DELETE_SECOND_NAME) is not None,
     )
 
 
@@ -195,6 +222,13 @@ def own_properties(properties: bytes) -> bytes:
         return properties[: start + 1]
     kept = (item for item in properties.split(b"\x02") if item and not item.startswith(INTERNAL))
     return b"".join(item + b"\x02" for item in kept)
+
+
+def moved_properties(properties: bytes) -> bytes:
+    """The properties for the key of a moved message, in a record of ours; else none."""
+    start = properties.rfind(MARKED_REAL_TOPIC)
+    at = properties.find(b"\x02" + UNIQ_KEY, start) if start >= 0 else -1
+    return properties[at + 1 : -OUT_SIZE] if at >= 0 and _is_ours(properties, start) else b""
 
 
 def _is_ours(properties: bytes, start: int) -> bool:
@@ -245,16 +279,22 @@ def deleted_name(properties: bytes) -> bytes | None:
     return None if name is None else topic + KEY_MARK + name
 
 
-def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, bytes]:
+def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, ...]:
     """How a delete without an order names a message, as ``deleted_name`` gives it.
 
-    By its unique key, with the topic before it (RocketMQ 5.3) or without (5.4, and before 5.3).
+    By its unique key, with the topic before it (RocketMQ 5.3.2 and 5.3.3) or without (before, and
+    from 5.4 on). One that was moved by the key in its record, as RocketMQ does, and by the key that
+    its producer knows.
     """
     named = topic + KEY_MARK
-    return named + unique_key, named + topic + b"+" + unique_key
+    return tuple(
+        named + form + key
+        for key in dict.fromkeys((unique_key, first_key(unique_key)))
+        for form in (b"", topic + b"+")
+    )
 
 
-def message_names(topic: bytes, unique_key: bytes, order_py: int) -> tuple[bytes, bytes, bytes]:
+def message_names(topic: bytes, unique_key: bytes, order_py: int) -> tuple[bytes, ...]:
     """All names by which a delete may name a message, as ``deleted_name`` gives them."""
     return (order_name(order_py), *key_names(topic, unique_key))
 
@@ -282,13 +322,15 @@ def _decode_foreign(
         )
     destination, rolls, order_py = _rolled(properties, phy_offset)
     _check_slot(out_ms, precision_ms, phy_offset)
+    is_delete = find(properties, DELETE_NAME) is not None
     return TimerFacts(
         deliver_ms=_foreign_deliver_ms(record, properties, out_ms, rolls, precision_ms),
         out_ms=out_ms,
         destination=destination,
         order_py=order_py,
         rolls=rolls,
-        is_delete=find(properties, DELETE_NAME) is not None,
+        is_delete=is_delete,
+        is_second=is_delete and find(properties, DELETE_SECOND_NAME) is not None,
     )
 
 
