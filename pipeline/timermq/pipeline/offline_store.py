@@ -21,6 +21,7 @@ from timermq.timerstore.moved_key import first_key, has_unique_key
 from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
+from .cancel.delete_forms import DeleteForms, delete_forms
 from .cancel.pending_listing import PendingTimer, PendingTimers
 from .clock.clock import SystemClock
 from .levels.level_outlook import level_outlooks
@@ -82,6 +83,11 @@ class OfflineStore:
             already_done=self.timers.already_done,
             unreadable=self.unreadable,
         ).rows()
+
+    def delete_forms(self) -> DeleteForms:
+        """The deletes that wait, by the versions of RocketMQ that honour them."""
+        precision_ms = self.timer_options.timer_precision_ms
+        return delete_forms(self.store, self.timer_files, self.timers, precision_ms)
 
     def pending_levels(self) -> Iterator[PendingTimer]:
         """Messages that RocketMQ left in queues of classic levels; the next start adopts them."""
