@@ -1,10 +1,11 @@
-"""The steps that every delayed message goes through, each as a function to be repeated.
+"""The steps that delayed messages go through, each as a function to be repeated.
 
 - send: frames of a busy producer received, their messages put, the answers made
 - append: a message put into the store, admission included
 - enqueue: its entry read, and linked into timer log and wheel
 - deliver: its record read, and put on its topic
 - pull: what was delivered read, 32 messages at once
+- cancel: a message put into a store with a key index, and taken back at once
 
 ``bench_steps.py`` measures their CPU, ``instructions.py`` counts their instructions. Run alone,
 this module repeats steps: ``python perf/steps.py append=3 --count 1000``.
@@ -31,6 +32,7 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Session
 from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.clock.clock import WatchedClock
+from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.due_columns import due_columns
 from timermq.pipeline.stages.enqueue_get import EnqueueGet
@@ -196,6 +198,19 @@ class Workbench:
                 offset = found.next_offset
         return count
 
+    def cancel(self) -> int:
+        """Put more messages, and take each back by its unique key."""
+        commit_log, cancellation = self.service.store.commit_log, self.service.cancellation
+        first = commit_log.max_offset
+        for start in range(first, first + self.count, BATCH):
+            numbers = range(start, min(start + BATCH, first + self.count))
+            self.service.put([_message(number) for number in numbers])
+        for number in range(first, first + self.count):
+            verdict = cancellation.cancel(Wanted("Bench", f"{number:032X}")).verdict
+            if verdict is not Verdict.CANCELLED:
+                raise RuntimeError(f"steps: expected a cancel, found {verdict.name}")
+        return commit_log.max_offset
+
 
 STEPS: Mapping[str, Callable[[Workbench], int]] = {
     "send": Workbench.send,
@@ -203,6 +218,7 @@ STEPS: Mapping[str, Callable[[Workbench], int]] = {
     "enqueue": Workbench.enqueue,
     "deliver": Workbench.deliver,
     "pull": Workbench.pull,
+    "cancel": Workbench.cancel,
 }
 
 
@@ -242,7 +258,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="timermq-steps-") as folder:
         bench = Workbench.at(Path(folder), args.count)
         bench.append()
-        repeat({name: partial(step, bench) for name, step in STEPS.items()}, args.steps)
+        indexed = Workbench.at(Path(folder) / "indexed", args.count, indexed=True)
+        benches = {"cancel": indexed}
+        work = {name: partial(step, benches.get(name, bench)) for name, step in STEPS.items()}
+        repeat(work, args.steps)
 
 
 if __name__ == "__main__":

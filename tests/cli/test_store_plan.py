@@ -8,11 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from cli.program import Ran, RunProgram
+from fakes import START_MS, VirtualClock
 from golden_stores import GoldenStores
+from simulation.staged_service import ROOT, running, stored_delete, timed
+from timermq.pipeline.records.cancel_verdict import Wanted
+from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.os_disk import OsDisk
+from unit.pipeline.spark.store_directories import written
 
 SMALL = (
     "mapped_file_size_commit_log=1048576",
@@ -216,3 +223,41 @@ def test_a_store_that_may_only_be_read(
     ran = timermq("store", "plan", store, *flags(*SMALL))
 
     assert (0, "") == (ran.code, ran.err)
+
+
+def planned_cancels(timermq: RunProgram, tmp_path: Path, *names: str) -> dict[str, str]:
+    """What is said of a cancel of ours, and of deletes that name messages in other ways."""
+
+    async def life() -> MemoryDisk:
+        disk = MemoryDisk()
+        async with running(disk, VirtualClock()) as service:
+            deliver_ms = START_MS + 50_000
+            service.put([timed(body, deliver_ms) for body in "abc"])
+            service.cancellation.cancel(Wanted("T", "a"))
+            service.store.put([stored_delete("T", one, deliver_ms, one[-1]) for one in names])
+            await trio.sleep(1)
+        return disk
+
+    disk = trio.run(life, clock=MockClock(autojump_threshold=0))
+    store = written(disk, ROOT, tmp_path / "store")
+    ran = timermq("store", "plan", store, "--json")
+    return {name: f"{row['count']} {row['what']}" for name, row in rows_of(ran, "cancels").items()}
+
+
+def test_cancels_in_one_form_alone(timermq: RunProgram, tmp_path: Path) -> None:
+    """What timermq 0.1 cancelled, with the topic, can be made to hold in later versions."""
+    found = planned_cancels(timermq, tmp_path, "T+b")
+
+    assert found == {
+        "RocketMQ 5.3.2, 5.3.3": "2 honoured there; timermq honours all",
+        "RocketMQ 5.4 and later": "1 honoured there; timermq honours all; 1 more would be "
+        "delivered there: set appendTopicForTimerDeleteKey=true",
+    }
+
+
+def test_cancels_in_either_form(timermq: RunProgram, tmp_path: Path) -> None:
+    """No setting helps where some deletes name the key alone."""
+    found = planned_cancels(timermq, tmp_path, "T+b", "c")
+
+    more = "2 honoured there; timermq honours all; 1 more would be delivered there"
+    assert found == {"RocketMQ 5.3.2, 5.3.3": more, "RocketMQ 5.4 and later": more}

@@ -129,8 +129,8 @@ class Between:
         names: set[str] = set()
         for record in log.records:
             if record.position < position + 2 * SECTOR_SIZE and record.end > position - SECTOR_SIZE:
-                names.add(record.properties.get("UNIQ_KEY", ""))
-                names.add(record.properties.get("TIMER_DEL_UNIQKEY", "").partition("+")[2])
+                deleted = record.properties.get("TIMER_DEL_UNIQKEY", "").rpartition("+")[2]
+                names |= {key.partition("#moved")[0] for key in (record.unique_key, deleted)}
         return names
 
     def _spoil(self, position: int) -> None:

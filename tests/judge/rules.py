@@ -15,6 +15,8 @@ from .mortal_disk import Written
 from .notebook import Kind, Letter
 from .reader import QUARANTINE, TIMERS, Log, LogRecord
 
+MOVE_OR_SECOND = frozenset({"TIMER_DEL_FOR", "TIMER_DEL_SECOND"})
+"""Properties of deletes that cancel nothing by themselves: the move does, or the first delete."""
 NEVER = frozenset({Kind.CANCELLED, Kind.DROPPED})
 """Answers after which a message never arrives."""
 
@@ -112,7 +114,7 @@ def _note_timer(found: LogFacts, record: LogRecord, before: LogRecord | None) ->
             key = record.properties["TIMER_DEL_UNIQKEY"].rpartition("+")[2]
             if not is_roll:
                 found.recalls[key].append(record)
-        elif "TIMER_DEL_FOR" not in record.properties and order in found.by_order:
+        elif not MOVE_OR_SECOND & record.properties.keys() and order in found.by_order:
             found.by_order[order].deleted.add(order)
         return
     facts = found.by_name[record.name]

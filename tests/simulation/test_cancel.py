@@ -302,11 +302,12 @@ async def move_cut_short(lost: int | None) -> tuple[MemoryDisk, VirtualClock, in
     async with running(disk, clock, stop=False) as service:
         sent(service, "a", START_MS + 15_001)
         moved(service, "a", START_MS + 18_000)
-        last_py, size = max(service.store.commit_log.scan(0, check_crc=False))
+        _, _, (message_py, size), _ = service.store.commit_log.scan(0, check_crc=False)
     disk.process_kill()
     lost = size if lost is None else lost
     file = disk.open(f"{ROOT}/commitlog/{0:020}")
-    file.write(last_py + size - lost, bytes(lost))
+    end = message_py + size
+    file.write(end - lost, bytes(file.size() - end + lost))
     file.close()
     return disk, clock, START_MS + 15_001
 

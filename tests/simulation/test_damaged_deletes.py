@@ -18,6 +18,7 @@ from simulation.staged_service import ROOT, SMALL_FILES, SMALL_WHEEL, running, t
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.delete_message import RECALL_TAG
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
+from timermq.pipeline.records.timer_properties import DELETE_SECOND_NAME
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.disks.memory_node import SECTOR_SIZE
@@ -101,13 +102,15 @@ class Rig:
     """Messages in quarantine then."""
 
 
-def deletes(service: TimerMessageStore) -> list[tuple[int, int]]:
-    """Position and size of each delete in the timer topic."""
+def deletes(service: TimerMessageStore, *, second: bool = False) -> list[tuple[int, int]]:
+    """Position and size of each first delete in the timer topic, or of each second one."""
     log = service.store.commit_log
     return [
         (phy_offset, size)
         for phy_offset, size in log.walk(log.min_offset)
-        if RECALL_TAG in (data := log.read(phy_offset, size)) and TIMER_TOPIC.encode() in data
+        if RECALL_TAG in (data := log.read(phy_offset, size))
+        and TIMER_TOPIC.encode() in data
+        and (DELETE_SECOND_NAME in data) is second
     ]
 
 

@@ -17,10 +17,11 @@ from timermq.timerstore.index_layout import IndexHeader, read_header
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.message import NO_HOST
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import UNIQ_KEY_NAME, find
+from timermq.timerstore.moved_key import first_key, has_unique_key
 from timermq.timerstore.record import record_properties, record_topic
 from timermq.timerstore.store_options import StoreOptions
 
+from .cancel.delete_forms import DeleteForms, delete_forms
 from .cancel.pending_listing import PendingTimer, PendingTimers
 from .clock.clock import SystemClock
 from .levels.level_outlook import level_outlooks
@@ -54,7 +55,7 @@ class FoundRecords:
             record = self.commit_log.record_at(phy_offset, size)
             if record is None or record_topic(record) != topic.encode():
                 continue
-            if unique and find(record_properties(record), UNIQ_KEY_NAME) == key.encode():
+            if unique and has_unique_key(record_properties(record), key.encode()):
                 yield phy_offset, record
 
 
@@ -82,6 +83,11 @@ class OfflineStore:
             already_done=self.timers.already_done,
             unreadable=self.unreadable,
         ).rows()
+
+    def delete_forms(self) -> DeleteForms:
+        """The deletes that wait, by the versions of RocketMQ that honour them."""
+        precision_ms = self.timer_options.timer_precision_ms
+        return delete_forms(self.store, self.timer_files, self.timers, precision_ms)
 
     def pending_levels(self) -> Iterator[PendingTimer]:
         """Messages that RocketMQ left in queues of classic levels; the next start adopts them."""
@@ -112,7 +118,7 @@ class OfflineStore:
 
     def find(self, unique_key: str) -> FoundRecords:
         """Look the log through for a message: some microseconds a record, whatever the index is."""
-        log, wanted = self.store.commit_log, unique_key.encode()
+        log, wanted = self.store.commit_log, first_key(unique_key.encode())
         return FoundRecords(
             log,
             tuple(

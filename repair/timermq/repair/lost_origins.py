@@ -26,6 +26,7 @@ from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.records.torn_move import makes_way_for
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import LogRecord, read_log_record
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record_layout import BLANK_SIZE, PREPARED_OFFSET_AT
 from timermq.timerstore.record_spans import record_body
@@ -76,7 +77,7 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
         origin = origin_in(found.data)
         hole = None if origin is None else _hole_at(log.holes, origin)
         if hole is not None:
-            gone_on.add((find(record.properties, UNIQ_KEY_NAME), hole.position))
+            gone_on.add((_key(record), hole.position))
             message = _what_was_lost(record, found)
             if message is not None:
                 lost.setdefault(message, []).append(hole)
@@ -84,8 +85,7 @@ def _lost_origins(log: LogCheck) -> Iterator[tuple[Hole, int]]:
     for found, record in _records(log) if gone_on else ():
         target_py = makes_way_for(record.properties) if record.topic == _TIMER else None
         hole = None if target_py is None else _hole_at(log.holes, found.position + found.size)
-        key = find(record.properties, UNIQ_KEY_NAME)
-        if target_py is not None and hole is not None and (key, hole.position) in gone_on:
+        if target_py is not None and hole is not None and (_key(record), hole.position) in gone_on:
             yield hole, target_py
             left.pop(target_py, None)
         origin = origin_in(found.data)
@@ -141,8 +141,13 @@ def _message(topic: bytes, record: LogRecord, found: Found) -> _Message | None:
     deliver_ms = find(record.properties, DELIVER_NAME)
     if deliver_ms is None:
         return None
+    return _Message(_key(record), topic, deliver_ms, record_body(found.data))
+
+
+def _key(record: LogRecord) -> bytes | None:
+    """The unique key that all records of a message have, moved or not."""
     unique_key = find(record.properties, UNIQ_KEY_NAME)
-    return _Message(unique_key, topic, deliver_ms, record_body(found.data))
+    return None if unique_key is None else first_key(unique_key)
 
 
 def _may_name(data: bytes) -> bool:

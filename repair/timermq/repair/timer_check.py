@@ -20,7 +20,7 @@ from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.recovery.link_check import LinkCheck
 from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.timerlog import MAGIC_DELETE, UNIT, TimerCheckpoint, TimerLog, Units, slot_times
+from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog, Units, numbers_in_slot, slot_times
 from timermq.timerlog.segment import is_closed
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, EXTENSION_MAGIC, PAGE_SIZE
 from timermq.timerstore.array_types import Int64s
@@ -186,7 +186,7 @@ class TimerCheck:
             ticks = slots // precision_ms
             base = self.read_ms // precision_ms
             lives = (slots >= self.read_ms) & (ticks < base + ring_count)
-            nums = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
+            nums = numbers_in_slot(units["magic"]).astype(np.int64)
             for state, shown in ((whole, lives), (flushed, lives & (positions < flush_pos))):
                 state.add(ticks[shown] % ring_count, positions[shown], nums[shown])
         if not self.is_absent and (self.is_ours or not self.engines.snapshots):

@@ -50,7 +50,7 @@ from .rules.broken import Broken, Rule
 from .scenario import DamageDraw
 from .seen_messages import SeenMessages, place_of
 from .segment_records import published, segment_records
-from .staged.staged_message import LOST, name_of
+from .staged.staged_message import LOST, first_id, name_of
 from .steps import TOPICS
 
 TOLD = frozenset(
@@ -290,7 +290,7 @@ class DamageAtRest:
         self.names.add(name)
         cancelled_key = properties.get("TIMER_DEL_UNIQKEY")
         if cancelled_key is not None and record.topic == TIMER_TOPIC:
-            self.names.add(cancelled_key.rpartition("+")[2])
+            self.names.add(first_id(cancelled_key.rpartition("+")[2]))
         if record.topic not in TOPICS:
             return
         self.arrived.add(name)

@@ -18,7 +18,7 @@ from timermq.timerstore.record import Record
 
 from .seen_messages import SeenMessages, place_of
 from .segment_records import published, segment_records
-from .staged.staged_message import LOST, name_of
+from .staged.staged_message import LOST, first_id, name_of
 from .steps import TOPICS
 
 FAMILIES = {"commitlog": "segments of the log", "timerlog": "segments of the timer log"}
@@ -74,7 +74,9 @@ class RemovedSegments:
         """With a delete goes what it cancelled: a second request for that is not answered so."""
         cancelled_key = record.properties_dict().get("TIMER_DEL_UNIQKEY")
         if cancelled_key is not None:
-            self.seen.forgotten.add(cancelled_key.rpartition("+")[2])  # its topic is before it
+            self.seen.forgotten.add(
+                first_id(cancelled_key.rpartition("+")[2])
+            )  # its topic is before it
 
 
 def _read(disk: Disk, path: str) -> Iterator[Record]:

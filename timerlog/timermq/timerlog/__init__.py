@@ -12,10 +12,12 @@ from .timer_metrics import TimerMetrics as TimerMetrics
 from .unit import MAGIC_DEFAULT as MAGIC_DEFAULT
 from .unit import MAGIC_DELETE as MAGIC_DELETE
 from .unit import MAGIC_ROLL as MAGIC_ROLL
+from .unit import MAGIC_SECOND as MAGIC_SECOND
 from .unit import NO_POS as NO_POS
 from .unit import UNIT as UNIT
 from .unit import TimerUnit as TimerUnit
 from .unit import Units as Units
+from .unit import numbers_in_slot as numbers_in_slot
 from .unit import pack_exact as pack_exact
 from .unit import slot_times as slot_times
 from .unit import unpack_exact as unpack_exact

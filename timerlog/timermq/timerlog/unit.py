@@ -42,6 +42,9 @@ MAGIC_ROLL = 2
 """The message lies beyond the window: it is enqueued again when the slot is read."""
 MAGIC_DELETE = 4
 """The message names another one, which is taken out of the slot."""
+MAGIC_SECOND = 8
+"""The delete is the second of two that say the same: it counts nothing. RocketMQ allows the bit,
+and does not know it."""
 MAGIC_MASK = 0xF
 """A unit with any other bit of ``magic`` set is not one."""
 
@@ -51,7 +54,7 @@ UNIT = Layout(
     (
         ("size", "i", "size of the unit: 52"),
         ("prev_pos", "q", "position of the unit linked in the slot before this one, or -1"),
-        ("magic", "i", "bits: 1 default, 2 roll, 4 delete"),
+        ("magic", "i", "bits: 1 default, 2 roll, 4 delete, 8 second of two deletes"),
         ("write_ms", "q", "slot of the present when the unit was written"),
         ("delay_ms", "i", "slot time of the unit minus write_ms; may be negative"),
         ("offset_py", "q", "commit-log position of the message"),
@@ -127,6 +130,12 @@ def are_units(units: Units) -> Flags:
     """
     marked = (units["size"] == UNIT.size) & ((units["magic"] & ~MAGIC_MASK) == 0)
     return np.asarray(marked & (units["size_py"] > 0), np.bool_)
+
+
+def numbers_in_slot(magic: NDArray[np.int32]) -> NDArray[np.int32]:
+    """What each unit adds to the number of its slot: a delete -1, a second delete 0."""
+    numbers = np.where(magic & MAGIC_DELETE, -1, 1)
+    return np.where(magic & MAGIC_SECOND, 0, numbers).astype(np.int32)
 
 
 def pack_exact(order_py: Int64s | int, behind_ms: Int64s | int) -> Int64s:

@@ -22,7 +22,7 @@ from .index_keys import Fresh, FreshRecords, KeyColumns, keys_in
 from .index_service import QUERY_COUNT_MAX, IndexService
 from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record, store_ms_of
-from .properties import UNIQ_KEY_NAME, find
+from .moved_key import has_unique_key
 from .record_check import CheckKind
 from .store_options import StoreOptions
 
@@ -66,9 +66,9 @@ class IndexBehindError(StoreError):
 
 
 def has_key(record: LogRecord, key: bytes, *, unique: bool) -> bool:
-    """Whether a message has a key, or with ``unique`` whether it is its unique key."""
+    """Whether a message has a key, or with ``unique`` has it as its unique key, moved or not."""
     if unique:
-        return find(record.properties, UNIQ_KEY_NAME) == key
+        return has_unique_key(record.properties, key)
     return key in keys_in(record.properties)
 
 

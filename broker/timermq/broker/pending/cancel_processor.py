@@ -78,14 +78,14 @@ class CancelProcessor:
         facts = {"verdict": result.verdict.value, "uniqueKey": result.unique_key}
         if asked_ms is None or result.verdict is not Verdict.CANCELLED:
             return facts
-        if result.out_ms is None or result.deliver_ms is None:
+        if result.out_ms is None or result.deliver_ms is None or result.record_key is None:
             # It was cancelled before: there is nothing to move.
             return facts | {"verdict": Verdict.NOT_FOUND.value}
         return facts | {
             "verdict": MOVED,
             "deliverMs": str(result.deliver_ms),
             "recallHandle": encode_handle(
-                wanted.topic, self.options.broker_name, result.out_ms + 1, result.unique_key
+                wanted.topic, self.options.broker_name, result.out_ms + 1, result.record_key
             ),
         }
 

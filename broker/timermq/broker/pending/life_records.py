@@ -181,6 +181,8 @@ class LifeRecords:
         }
         followed = {origin_in(data) for data, _, one in facts if not (one.is_delete or one.rolls)}
         for data, record, one in facts:
+            if one.is_second:
+                continue
             if one.is_delete:
                 self._cancel(record, one, followed)
             else:

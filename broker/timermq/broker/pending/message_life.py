@@ -25,6 +25,7 @@ from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.records.key_records import KeyRecords, RecordSource
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.timerstore.moved_key import first_key
 
 from ..consumer_offset import ConsumerOffsetTable
 from ..transactions.open_transactions import OpenTransactions
@@ -106,6 +107,7 @@ class MessageLives:
         Raises:
             CancelError: Too many records have the key.
         """
+        unique_key = first_key(unique_key.encode()).decode()
         records = LifeRecords(
             records=KeyRecords(self.source),
             unique_key=unique_key,

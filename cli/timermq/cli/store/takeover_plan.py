@@ -43,6 +43,9 @@ SIZES = (
 )
 """Settings that must be those of the files."""
 
+APPEND_TOPIC = ": set appendTopicForTimerDeleteKey=true"
+"""What lets RocketMQ 5.4 and later compare as 5.3.3 does, where all deletes have that form."""
+
 INTERNAL_TOPICS = frozenset(
     {TIMER_TOPIC, *OWN_TOPICS, SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC}
 )
@@ -125,6 +128,7 @@ def content_rows(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
     """The parts of the store, and their changes."""
     yield _messages(offline)
     yield from _timers(offline, now_ms)
+    yield from _cancels(offline)
     yield from _precision(offline)
     yield from _levels(offline, now_ms)
     yield from _groups_and_transactions(offline)
@@ -159,6 +163,23 @@ def _timers(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
     if rolled:
         what = "of these: on their way, as long as need be"
         yield Planned(part="timers", name="rolled", count=rolled, what=what)
+
+
+def _cancels(offline: OfflineStore) -> Iterator[Planned]:
+    """Versions of RocketMQ compare deletes in two ways, and a store may have those of one."""
+    forms = offline.delete_forms()
+    if not forms.count:
+        return
+    for name, count, remedy in (
+        ("RocketMQ 5.3.2, 5.3.3", forms.with_topic, ""),
+        ("RocketMQ 5.4 and later", forms.with_key, APPEND_TOPIC),
+    ):
+        what = "honoured there; timermq honours all"
+        lost = forms.count - count
+        if lost:
+            has_remedy = remedy and forms.with_topic == forms.count
+            what += f"; {lost} more would be delivered there" + (remedy if has_remedy else "")
+        yield Planned(part="cancels", name=name, count=count, what=what)
 
 
 def _precision(offline: OfflineStore) -> Iterator[Planned]:

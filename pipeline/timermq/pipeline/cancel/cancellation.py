@@ -9,11 +9,14 @@ A message is found through the key index: its unique key, or one of its keys, un
 That costs a look-up and the reading of the newest records with that key, however many timers wait.
 It is known by the position of its first record (its *order*), which rolls keep.
 
-What is written is one record in the timer topic: a delete for the message's slot. It names the
-order for us, the unique key for RocketMQ, and as its origin the record that it cancels: should
-the process end before the slot is read, recovery counts that record as done. A move writes two at
-once: the delete, and behind it the message with its new moment. That delete also notes how far back
-records with the key count (``key_records``).
+What is written is a delete for the message's slot, a record in the timer topic. It names the order
+for us, the unique key for RocketMQ, and as its origin the record that it cancels: should the
+process end before the slot is read, recovery counts that record as done. Behind it, in the same
+write, stands a second delete, for the versions of RocketMQ that know the other form of names
+(``delete_message``). A move writes three records at once: the delete, the message with its new
+moment, and the second delete. Its first delete also notes how far back records with the key count
+(``key_records``). The message has another unique key in its record (``moved_key``), so no delete in
+its new slot takes it out of RocketMQ's hands.
 
 Source: Java ``RecallMessageProcessor``; issue #9208 (a recall that comes too late).
 """
@@ -26,7 +29,16 @@ import attrs
 
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.properties import KEYS, PROPERTIES_SIZE_MAX, remove
+from timermq.timerstore.moved_key import first_key, key_properties, moved_key
+from timermq.timerstore.properties import (
+    KEYS_NAME,
+    KEYS_SEPARATOR,
+    PROPERTIES_SIZE_MAX,
+    UNIQ_KEY,
+    UNIQ_KEY_NAME,
+    find,
+    remove,
+)
 from timermq.timerstore.put_status import PutResult
 from timermq.timerstore.record import record_spans
 
@@ -39,11 +51,22 @@ from ..records.deduplication import origin_of
 from ..records.delete_message import delete_message
 from ..records.delivered_message import taken_over
 from ..records.timer_properties import DELETE_SOLE, REQUEST_NAMES
-from ..records.timer_record import TIMER_TOPIC, TimerRecordError, own_properties, timer_tail
+from ..records.timer_record import (
+    TAIL_SIZE_MAX,
+    TIMER_TOPIC,
+    TimerRecordError,
+    own_properties,
+    timer_tail,
+)
 from ..state.fresh_cancels import FreshCancel
 from ..state.timer_options import TimerOptions
 from ..state.timer_state import TimerState
 from .pending_lookup import Found, PendingLookup, PendingMessage
+
+_SOLE = DELETE_SOLE + b"1\x02"
+"""The note that no other message with the key waits: the unique key, or one that was asked for.
+
+A delete has no keys of its own, so one that it has is such a key, and is found by it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +78,8 @@ class CancelResult:
     """Position up to which the log has to be durable before the verdict is told."""
     unique_key: str
     """Of the message that was found, else as asked for."""
+    record_key: str | None = None
+    """After a move: the unique key in the record, by which RocketMQ knows the message."""
     deliver_ms: int | None = None
     """After a move: the new moment."""
     out_ms: int | None = None
@@ -82,8 +107,9 @@ class Cancellation:
                 not take the delete; nothing has changed.
         """
         found = self._find(wanted)
-        deletes = [self._delete(one) for one in found.pending]
-        self._remember(found.pending, self._put(deletes))
+        pairs = [self._deletes(one) for one in found.pending]
+        results = self._put([delete for pair in pairs for delete in pair])
+        self._remember(found.pending, results[::2])
         for origin_py in found.quarantined:
             ended = self.quarantine.end(origin_py, State.CANCELLED, PRODUCER)
             if ended.refusal is not None:
@@ -93,8 +119,8 @@ class Cancellation:
     def reschedule(self, wanted: Wanted, deliver_ms: int) -> CancelResult:
         """Give a pending message another moment, at once and as a whole.
 
-        Its unique key, body and properties stay, its place among messages of the new moment is that
-        of one sent now. A cancel at the old handle then means the moved message.
+        It arrives with its unique key, body and properties; its place among messages of the new
+        moment is that of one sent now. A cancel at the old handle then means the moved message.
 
         Args:
             wanted: The message.
@@ -126,13 +152,25 @@ class Cancellation:
             raise CancelError("CANCEL_DAMAGED", f"{error}; it can only be cancelled") from None
         deliver_ms = max(deliver_ms, self.clock.now_ms() + 1)
         moved, out_ms = self._moved(one, deliver_ms)
-        # In this order: a power cut may keep the first alone, and then nothing has happened.
-        notes = b"" if found.has_open_delete else _sole(wanted)
-        delete = self._delete(one, makes_way_in_ms=out_ms, notes=notes)
+        record_key = find(moved.properties, UNIQ_KEY_NAME) or b""
+        first, second = self._deletes(
+            one,
+            makes_way_in_ms=out_ms,
+            has_own_key=record_key != one.record_key,
+            keys=() if wanted.is_unique_key else (wanted.key.encode(),),
+            notes=b"" if found.has_open_delete else _SOLE,
+        )
         self.state.expect(deliver_ms, self.clock.now_ms())
-        results = self._put([delete, moved])
+        # In this order: a power cut may keep the first alone, and then nothing has happened. The
+        # second adds nothing for us.
+        results = self._put([first, moved, second])
         self._remember(found.pending, results[:1], record_py=results[1].phy_offset)
-        return attrs.evolve(self._result(wanted, found), deliver_ms=deliver_ms, out_ms=out_ms)
+        return attrs.evolve(
+            self._result(wanted, found),
+            record_key=record_key.decode(),
+            deliver_ms=deliver_ms,
+            out_ms=out_ms,
+        )
 
     def _find(self, wanted: Wanted) -> Found:
         if not self.store.options.message_index_enable:
@@ -148,23 +186,38 @@ class Cancellation:
     def _result(self, wanted: Wanted, found: Found) -> CancelResult:
         # Also what was decided before may not be durable yet.
         end = self.store.commit_log.max_offset
-        unique_key = found.pending[0].unique_key.decode() if found.pending else wanted.key
+        unique_key = wanted.key
+        if found.pending:
+            unique_key = first_key(found.pending[0].record_key).decode()
         return CancelResult(verdict=found.verdict, end=end, unique_key=unique_key)
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _delete(
-        self, one: PendingMessage, *, makes_way_in_ms: int | None = None, notes: bytes = b""
-    ) -> Message:
-        """The record that cancels a message; a move adds what it has seen, as properties."""
-        return delete_message(
-            one.facts,
-            one.unique_key,
-            one.phy_offset,
-            born_ms=self.clock.now_ms(),
-            makes_way_in_ms=makes_way_in_ms,
-            notes=notes,
+    def _deletes(
+        self,
+        one: PendingMessage,
+        *,
+        makes_way_in_ms: int | None = None,
+        has_own_key: bool = True,
+        keys: Sequence[bytes] = (),
+        notes: bytes = b"",
+    ) -> tuple[Message, Message]:
+        """The records that cancel a message; a move adds what it has seen, as properties."""
+        first, second = (
+            delete_message(
+                one.facts,
+                one.record_key,
+                one.phy_offset,
+                born_ms=self.clock.now_ms(),
+                makes_way_in_ms=makes_way_in_ms,
+                has_own_key=has_own_key,
+                keys=keys,
+                notes=notes,
+                is_second=is_second,
+            )
+            for is_second in (False, True)
         )
+        return first, second
 
     def _moved(self, one: PendingMessage, deliver_ms: int) -> tuple[Message, int]:
         """The message with its new moment, and the slot of that."""
@@ -181,9 +234,18 @@ class Cancellation:
         for key in REQUEST_NAMES:
             properties = remove(properties, key)
         topic, queue_id = one.facts.destination.target
-        properties += timer_tail(
-            deliver_ms=deliver_ms, out_ms=out_ms, topic=topic, queue_id=queue_id
+        first = first_key(one.record_key)
+        if find(properties, UNIQ_KEY_NAME) != first:
+            # RocketMQ has rolled it, and left it the key of its record.
+            properties = remove(properties, UNIQ_KEY_NAME) + b"%b%b\x02" % (UNIQ_KEY, first)
+        tail = timer_tail(
+            deliver_ms=deliver_ms,
+            out_ms=out_ms,
+            topic=topic,
+            queue_id=queue_id,
+            moved=_moved_properties(properties, first, one.phy_offset),
         )
+        properties += tail
         moved = taken_over(
             one.record,
             topic=TIMER_TOPIC,
@@ -233,10 +295,19 @@ class Cancellation:
             )
 
 
-def _sole(wanted: Wanted) -> bytes:
-    """The note that no other message with the key waits: the unique key, or one that was asked for.
+def _moved_properties(properties: bytes, unique_key: bytes, replaced_py: int) -> bytes:
+    """The key of a moved message, with those that lead to it.
 
-    A delete has no key of its own, so one that it has is that key, and is found by it.
+    None where the index could not lead from the key before to the message: it has a blank in it. Or
+    where the text has no room for all keys twice.
     """
-    keys = b"" if wanted.is_unique_key else b"%b%b\x02" % (KEYS, wanted.key.encode())
-    return b"%b1\x02%b" % (DELETE_SOLE, keys)
+    if KEYS_SEPARATOR in unique_key:
+        return b""
+    keys = [
+        key
+        for key in (find(properties, KEYS_NAME) or b"").split(KEYS_SEPARATOR)
+        if key not in (b"", unique_key)
+    ]
+    moved = key_properties(moved_key(unique_key, replaced_py), *keys)
+    fits = len(properties) + len(moved) + TAIL_SIZE_MAX <= PROPERTIES_SIZE_MAX
+    return moved if fits else b""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 import numpy as np
 
-from timermq.timerlog import MAGIC_DELETE, slot_times
+from timermq.timerlog import MAGIC_DELETE, MAGIC_SECOND, slot_times
 from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record import record_properties
@@ -117,7 +117,8 @@ class PendingDeletes:
         start = max(self._log_end, int(live["first_pos"].min()), self.files.timer_log.min_pos)
         for positions, units in self.files.timer_log.scan(start):
             slots, offsets = slot_times(units), units["offset_py"].astype(np.int64)
-            wanted = ((units["magic"] & MAGIC_DELETE) != 0) & (slots >= read_ms)
+            magic = units["magic"] & (MAGIC_DELETE | MAGIC_SECOND)
+            wanted = (magic == MAGIC_DELETE) & (slots >= read_ms)
             wanted &= (positions < log_end) & ~self.already_done.dequeue_repeats(offsets)
             yield from zip(
                 slots[wanted].tolist(),

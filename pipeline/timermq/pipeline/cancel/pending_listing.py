@@ -23,7 +23,13 @@ from timermq.timerstore.record import record_properties
 
 from ..records.deduplication import AlreadyDone
 from ..records.foreign_key import pending_key
-from ..records.timer_record import TIMER_TOPIC, TimerRecordError, decode_timer
+from ..records.timer_record import (
+    TIMER_TOPIC,
+    TimerRecordError,
+    decode_timer,
+    moved_properties,
+    own_properties,
+)
 from ..recovery.timer_files import TimerFiles
 from ..state.timer_options import TimerOptions
 from .pending_deletes import Cancelled, PendingDeletes, queued_entries
@@ -236,6 +242,8 @@ class PendingTimers:
             return None
         if cancelled.cover(facts.out_ms, facts.order_py, topic.encode(), unique_key):
             return None
+        if moved_properties(properties):
+            properties = own_properties(properties)
         return PendingTimer.of(
             properties,
             topic=topic,

@@ -17,6 +17,7 @@ from itertools import islice, takewhile
 import attrs
 
 from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
@@ -50,7 +51,8 @@ class PendingMessage:
     phy_offset: int
     record: bytes
     facts: TimerFacts
-    unique_key: bytes
+    record_key: bytes
+    """The unique key in the record: of a moved message another one than the producer gave."""
 
 
 @attrs.frozen
@@ -94,6 +96,11 @@ class PendingLookup:
         """
         records = KeyRecords(self.source)
         if wanted.is_unique_key:
+            first = first_key(wanted.key.encode()).decode()
+            known = self._of_unique_key(records, wanted.topic, first)
+            if first == wanted.key or known.verdict is not Verdict.NOT_FOUND:
+                return known
+            # A producer's own key that looks like that of a moved message.
             return self._of_unique_key(records, wanted.topic, wanted.key)
         keys = self._unique_keys(records, wanted)
         found = [self._of_unique_key(records, wanted.topic, key) for key in sorted(keys)]
@@ -120,7 +127,7 @@ class PendingLookup:
             TIMER_TOPIC, wanted.key, is_unique_key=False
         ):
             if unique_key := find(record_properties(record), UNIQ_KEY_NAME):
-                keys.add(unique_key.decode("utf-8", "replace"))
+                keys.add(first_key(unique_key).decode("utf-8", "replace"))
             if len(keys) >= MESSAGES_MAX:
                 raise too_common(wanted.key, f"{MESSAGES_MAX} messages or more")
             try:
@@ -145,13 +152,12 @@ class PendingLookup:
                 continue
             if facts.destination.topic != topic:
                 continue
-            if facts.is_delete:
+            if facts.is_delete and not facts.is_second:
                 deletes.append((facts, record_properties(record)))
-            elif facts.order_py not in newest:
+            elif not facts.is_delete and facts.order_py not in newest:
                 # Rolls come later in the log: the last record of a message is the one that waits.
-                newest[facts.order_py] = PendingMessage(
-                    phy_offset, record, facts, unique_key.encode()
-                )
+                record_key = find(record_properties(record), UNIQ_KEY_NAME) or b""
+                newest[facts.order_py] = PendingMessage(phy_offset, record, facts, record_key)
             if moves.end_at(record, facts):
                 first_py = phy_offset
                 break
@@ -263,7 +269,7 @@ def asked_for(record: bytes) -> str | None:
 def names_of(one: PendingMessage) -> set[bytes | tuple[int, bytes]]:
     """How a delete names a message: ours by its order, RocketMQ's by slot and key."""
     facts = one.facts
-    by_key = key_names(facts.destination.topic.encode(), one.unique_key)
+    by_key = key_names(facts.destination.topic.encode(), one.record_key)
     return {order_name(facts.order_py), *((facts.out_ms, name) for name in by_key)}
 
 

@@ -31,13 +31,13 @@ import enum
 import attrs
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.moved_key import key_properties
 from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import (
     KEYS_NAME,
     REAL_QID_NAME,
     REAL_TOPIC_NAME,
     TAGS_NAME,
-    UNIQ_KEY,
     UNIQ_KEY_NAME,
     find,
 )
@@ -208,7 +208,7 @@ def _unique_key(record: bytes) -> bytes:
     key = find(_properties_of(record), UNIQ_KEY_NAME)
     if key is None or len(key) > UNIQUE_KEY_SIZE_MAX or key != key.translate(_SEPARATORS):
         return b""
-    return b"%b%b\x02" % (UNIQ_KEY, key)
+    return key_properties(key)
 
 
 def _encode(stated: dict[bytes, bytes]) -> bytes:

@@ -15,8 +15,9 @@ the message that it makes way for, has the record as its origin.
 from __future__ import annotations
 
 from timermq.timerstore.message import Message
+from timermq.timerstore.moved_key import key_properties
 from timermq.timerstore.number_text import number_in
-from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY, UNIQ_KEY_NAME, find
+from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties
 
 from .deduplication import origin_in, origin_of
@@ -37,7 +38,7 @@ def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
         unique_key = find(record_properties(record), UNIQ_KEY_NAME)
     except RecordError:
         unique_key = None
-    properties = b"" if unique_key is None else b"%b%b\x02" % (UNIQ_KEY, unique_key)
+    properties = b"" if unique_key is None else key_properties(unique_key)
     return Message(
         CANCEL_MARK_TOPIC,
         0,

@@ -1,8 +1,17 @@
-"""The delete of a pending message: a record of the timer topic, as a message for the store."""
+"""The deletes of a pending message: records of the timer topic, as messages for the store.
+
+RocketMQ takes a message out of a slot when a delete there has its name, and knows two forms of
+names: its topic and its unique key (5.3.2 and 5.3.3), or its unique key alone (before, and from 5.4
+on). Each version knows one of them, so each cancel has two deletes, one of either form. For us they
+say the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from timermq.timerstore.message import Message
+from timermq.timerstore.moved_key import MOVED_MARK, key_properties
 from timermq.timerstore.properties import (
     KEYS,
     KEYS_NAME,
@@ -15,7 +24,7 @@ from timermq.timerstore.properties import (
 )
 
 from .deduplication import origin_of
-from .timer_properties import DELETE, DELETE_FOR, DELETE_ORDER
+from .timer_properties import DELETE, DELETE_FOR, DELETE_ORDER, DELETE_SECOND
 from .timer_record import TIMER_TOPIC, TimerFacts, timer_tail
 
 RECALL_TAG = b"_RECALL_TAG_"
@@ -29,31 +38,39 @@ def delete_message(
     *,
     born_ms: int,
     makes_way_in_ms: int | None = None,
+    has_own_key: bool = True,
+    keys: Sequence[bytes] = (),
     notes: bytes = b"",
+    is_second: bool = False,
 ) -> Message:
-    """The delete of a message, with another one behind it that replaces it or not.
-
-    RocketMQ deletes by unique key, so a replacement in the same slot would go as well: there the
-    key is one that no message has.
+    """A delete of a message, with another one behind it that replaces it or not.
 
     Args:
         facts: Of the message that it cancels.
-        unique_key: Of that message.
+        unique_key: The one in its record.
         target_py: Position of its record.
         born_ms: When it is cancelled, epoch ms.
         makes_way_in_ms: Slot of the message that replaces it; None: there is none.
+        has_own_key: The message that replaces it has a unique key of its own. One without, in the
+            same slot, would be taken out as well: so the delete has a name that no message has.
+        keys: Keys of the user by which a move was asked for: the notes speak of them too.
         notes: Properties that a move adds: what it has seen.
+        is_second: The delete is the second of the two, by the unique key alone. It has no origin,
+            for the first names that.
     """
     topic = facts.destination.topic.encode()
-    name = topic + b"+" + unique_key
-    if makes_way_in_ms == facts.out_ms:
-        name += b"#moved"
-    properties = b"%b%b\x02%b%b\x02%b%b\x02%b%d\x02" % (
-        *(DELETE, name, UNIQ_KEY, unique_key),
+    name = unique_key if is_second else topic + b"+" + unique_key
+    if makes_way_in_ms == facts.out_ms and not has_own_key:
+        name += MOVED_MARK
+    properties = b"%b%b\x02%b%b%b\x02%b%d\x02" % (
+        *(DELETE, name, key_properties(unique_key, *keys)),
         *(TAGS, RECALL_TAG, DELETE_ORDER, facts.order_py),
     )  # fmt: skip
-    if makes_way_in_ms is not None:
+    if is_second:
+        properties += b"%b1\x02" % DELETE_SECOND
+    elif makes_way_in_ms is not None:
         properties += b"%b%d\x02" % (DELETE_FOR, target_py) + notes
+    is_alone = makes_way_in_ms is None and not is_second
     tail = timer_tail(
         deliver_ms=facts.out_ms + 1,
         out_ms=facts.out_ms,
@@ -66,7 +83,7 @@ def delete_message(
         RECALL_BODY,
         properties + tail,
         born_ms=born_ms,
-        prepared_offset=origin_of(target_py) if makes_way_in_ms is None else 0,
+        prepared_offset=origin_of(target_py) if is_alone else 0,
     )
 
 

@@ -25,6 +25,7 @@ from .timer_record import (
     TimerRecordError,
     decode_timer,
     has_level,
+    moved_properties,
     own_properties,
     timer_tail,
 )
@@ -81,7 +82,8 @@ def due_message(
         _, _, topic_end, end = record_spans(record)
     except RecordError as error:
         raise TimerRecordError(Reason.DAMAGED, f"timer record at {phy_offset}: {error}") from None
-    properties = own_properties(record[topic_end + 2 : end])
+    stored = record[topic_end + 2 : end]
+    properties = own_properties(stored)
     if is_roll:
         properties = remove(properties, DELIVER_NAME) + timer_tail(
             deliver_ms=facts.deliver_ms,
@@ -91,6 +93,7 @@ def due_message(
             rolls=facts.rolls + 1,
             order_py=facts.order_py,
             by_level=has_level(properties),
+            moved=moved_properties(stored),
         )
         topic, queue_id = TIMER_TOPIC, 0
     elif find(properties, DELIVER_NAME) is None:

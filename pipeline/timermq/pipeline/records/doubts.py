@@ -19,6 +19,7 @@ from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import RecordError, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind
@@ -92,7 +93,9 @@ def _is_of_its_origin(log: CommitLog, record: bytes) -> bool:
         named = find(record_properties(log.read(origin, found.size)), UNIQ_KEY_NAME)
     except RecordError:
         return False
-    return unique_key is not None and unique_key == named
+    if unique_key is None or named is None:
+        return False
+    return first_key(unique_key) == first_key(named)
 
 
 def _store_ms_behind(log: CommitLog, position: int) -> int:

@@ -22,6 +22,7 @@ import structlog
 from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find
 from timermq.timerstore.record import encode_record, record_properties, record_topic
 from timermq.timerstore.record_check import CheckKind
@@ -38,7 +39,7 @@ from .timer_record import (
     order_name,
     position_name,
 )
-from .torn_move import is_torn_move, takes_the_place
+from .torn_move import is_torn_move, makes_way_for, takes_the_place
 
 log = structlog.get_logger("timermq.pipeline.records.record_kin")
 
@@ -56,7 +57,8 @@ class _Kin:
     phy_offset: int
     record: bytes
     facts: TimerFacts
-    unique_key: bytes
+    record_key: bytes
+    """The unique key in the record."""
 
 
 @attrs.define(eq=False)
@@ -108,7 +110,7 @@ class RecordKin:
         Args:
             order_py: Position of its first record; that of the record itself where it is not known.
         """
-        found = self._earlier(order_py) or self._of_its_move() or self._of_its_key()
+        found = self._earlier(order_py) or self._of_its_move() or self._of_its_first()
         if found is not None:
             log.warning("a damaged delete made again", phy_offset=self.offset_py)
         return found
@@ -129,15 +131,43 @@ class RecordKin:
         if moved is None or target_py is None or not takes_the_place(moved.record, target_py):
             return None
         target = self._read(target_py)
-        if target is None or target.unique_key != moved.unique_key:
+        if target is None or first_key(target.record_key) != first_key(moved.record_key):
             return None
-        return self._deleting(target, makes_way_in_ms=moved.facts.out_ms)
+        return self._deleting(
+            target,
+            makes_way_in_ms=moved.facts.out_ms,
+            has_own_key=target.record_key != moved.record_key,
+        )
+
+    def _of_its_first(self) -> bytes | None:
+        """By the first delete of its pair, if it is the second; else by its key."""
+        first = self._first_of_pair()
+        target_py = None if first is None else _target_py(first.record)
+        target = None if target_py is None else self._read(target_py)
+        again = None if target is None else self._deleting(target, is_second=True)
+        return again if again is not None and len(again) == self.size_py else self._of_its_key()
+
+    def _first_of_pair(self) -> _Kin | None:
+        """The delete before it in the queue, or before that the one of a move."""
+        queue, entry = self.store.queue(TIMER_TOPIC, 0), self._entry()
+        if queue is None or entry is None or entry - 2 < queue.min_offset:
+            return None
+        first, last = [self._read(int(unit["phy_offset"])) for unit in queue.units(entry - 2, 2)]
+        if last is None or last.facts.is_delete:
+            first = last
+        elif first is None or not takes_the_place(last.record, _target_py(first.record)):
+            return None
+        if first is None or not first.facts.is_delete or first.facts.is_second:
+            return None
+        return first if any(one.phy_offset == first.phy_offset for one in self._kin) else None
 
     def _of_its_key(self) -> bytes | None:
         """By its unique key, if one message alone can be meant."""
         taken: set[bytes] = set()
         messages: dict[int, _Kin] = {}
         for one in self._kin:
+            if one.facts.is_second:
+                continue  # It may be that of the damaged one.
             if one.facts.is_delete:
                 taken |= names_in_delete(one.record)
             elif one.phy_offset < self.offset_py:
@@ -168,18 +198,29 @@ class RecordKin:
         yield len(self._deleting(target))
         for out_ms in (target.facts.out_ms, target.facts.out_ms + self.precision_ms):
             for notes in MOVE_NOTES:
-                yield len(self._deleting(target, makes_way_in_ms=out_ms, notes=notes))
+                size = len(
+                    self._deleting(target, makes_way_in_ms=out_ms, has_own_key=False, notes=notes)
+                )
+                yield size
 
     def _deleting(
-        self, target: _Kin, *, makes_way_in_ms: int | None = None, notes: bytes = b""
+        self,
+        target: _Kin,
+        *,
+        makes_way_in_ms: int | None = None,
+        has_own_key: bool = True,
+        notes: bytes = b"",
+        is_second: bool = False,
     ) -> bytes:
         message = delete_message(
             target.facts,
-            target.unique_key,
+            target.record_key,
             target.phy_offset,
             born_ms=0,
             makes_way_in_ms=makes_way_in_ms,
+            has_own_key=has_own_key,
             notes=notes,
+            is_second=is_second,
         )
         return encode_record(
             message, queue_offset=0, phy_offset=self.offset_py, store_ms=0, store_host=HOST
@@ -229,3 +270,9 @@ class RecordKin:
         except TimerRecordError:
             return None
         return _Kin(phy_offset, record, facts, unique_key)
+
+
+def _target_py(delete: bytes) -> int | None:
+    """The position of the record that a first delete cancels."""
+    target_py = makes_way_for(record_properties(delete))
+    return origin_in(delete) if target_py is None else target_py

@@ -32,6 +32,9 @@ DELETE_SOLE_NAME = b"TIMER_DEL_SOLE"
 """Ours: the message that a move found was the only one that waited of those with a key of the
 delete, so that records before it tell nothing more of the key."""
 
+DELETE_SECOND_NAME = b"TIMER_DEL_SECOND"
+"""Ours: the same delete as one before it, in RocketMQ's other form."""
+
 DELAY_MS = DELAY_MS_NAME + b"\x01"
 DELIVER = DELIVER_NAME + b"\x01"
 OUT = OUT_NAME + b"\x01"
@@ -43,6 +46,7 @@ DELETE = DELETE_NAME + b"\x01"
 DELETE_ORDER = DELETE_ORDER_NAME + b"\x01"
 DELETE_FOR = DELETE_FOR_NAME + b"\x01"
 DELETE_SOLE = DELETE_SOLE_NAME + b"\x01"
+DELETE_SECOND = DELETE_SECOND_NAME + b"\x01"
 
 NO_LEVEL = DELAY + b"0\x02"
 """Stands in a timer record behind the level of its message, which its consumer is to see: the last
@@ -68,6 +72,7 @@ INTERNAL_NAMES = (
     DELETE_ORDER_NAME,
     DELETE_FOR_NAME,
     DELETE_SOLE_NAME,
+    DELETE_SECOND_NAME,
 )
 """The properties that only the broker may set."""
 REQUESTS = tuple(name + b"\x01" for name in REQUEST_NAMES)

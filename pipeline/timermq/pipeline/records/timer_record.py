@@ -5,13 +5,14 @@ moment among its properties. Ours end, in this order, with::
 
     TIMER_DELIVER_MS\x01<13 digits>\x02 REAL_TOPIC\x01<topic>\x02 REAL_QID\x01<queue>\x02
     [TIMER_ROLL_TIMES\x01<n>\x02 TIMER_ORDER\x01<position>\x02] [DELAY\x010\x02]
+    [UNIQ_KEY\x01<key of a moved message>\x02 KEYS\x01<its keys>\x02]
     TIMER_OUT_MS\x01<13 digits>\x02
 
 (without the blanks; ``DELAY`` where the message has a level, see ``NO_LEVEL``). Java reads them
 like any properties; we find them with two slices, and the delivered record keeps what stands before
 ``REAL_TOPIC``: the producer's own properties, with the level, and the exact moment. That
-``REAL_TOPIC`` is searched from the end is safe because admission refuses the
-internal names from outside.
+``REAL_TOPIC`` is searched from the end is safe because admission refuses the internal names from
+outside. What is for RocketMQ and the index alone stands behind it (``moved_key``).
 
 A record that Java wrote has the keys in any order, and no exact moment when the producer asked for
 a delay: then it is computed from the store time and kept within the slot, late rather than early.
@@ -26,12 +27,14 @@ from functools import lru_cache
 import msgspec
 
 from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX, number_in
 from timermq.timerstore.properties import (
     DELAY_NAME,
     REAL_QID,
     REAL_TOPIC,
     REAL_TOPIC_NAME,
+    UNIQ_KEY,
     find,
 )
 from timermq.timerstore.record import RecordError, record_properties
@@ -46,6 +49,7 @@ from .timer_properties import (
     DELETE,
     DELETE_NAME,
     DELETE_ORDER_NAME,
+    DELETE_SECOND_NAME,
     DELIVER,
     DELIVER_NAME,
     INTERNAL,
@@ -92,6 +96,8 @@ class TimerFacts(msgspec.Struct, frozen=True, gc=False):
     """The record cancels another one."""
     own_end: int = 0
     """Offset of ``REAL_TOPIC`` in a record of ours that was never rolled; 0 for all others."""
+    is_second: bool = False
+    """It cancels what the delete before it does: see ``DELETE_SECOND_NAME``."""
 
 
 def timer_tail(
@@ -103,6 +109,7 @@ def timer_tail(
     rolls: int = 0,
     order_py: int = 0,
     by_level: bool = False,
+    moved: bytes = b"",
 ) -> bytes:
     """The properties that end a timer record; they follow the producer's own.
 
@@ -114,13 +121,16 @@ def timer_tail(
         rolls: How often it was rolled; with 0 neither count nor order is written.
         order_py: Position of its first record.
         by_level: The producer's own properties have a delay level.
+        moved: The properties for the key of a moved message.
     """
     if rolls:
         rolled = b"%b%d\x02%b%d\x02" % (ROLL_TIMES, rolls, ORDER, order_py)
         tail = _tail_template(topic, queue_id, rolled) % (deliver_ms, out_ms)
     else:
         tail = _tail_template(topic, queue_id) % (deliver_ms, out_ms)
-    return hide_level(tail) if by_level else tail
+    if by_level:
+        tail = hide_level(tail)
+    return tail[:-OUT_SIZE] + moved + tail[-OUT_SIZE:] if moved else tail
 
 
 def hide_level(tail: bytes) -> bytes:
@@ -198,13 +208,15 @@ def _decode_any(record: bytes, phy_offset: int, precision_ms: int) -> TimerFacts
     if destination is None:
         destination, rolls, order_py = _rolled(properties, phy_offset)
     _check_moment(deliver_ms, out_ms, precision_ms, phy_offset)
+    is_delete = DELETE in properties and find(properties, DELETE_NAME) is not None
     return TimerFacts(
         deliver_ms=deliver_ms,
         out_ms=out_ms,
         destination=destination,
         order_py=order_py,
         rolls=rolls,
-        is_delete=DELETE in properties and find(properties, DELETE_NAME) is not None,
+        is_delete=is_delete,
+        is_second=is_delete and find(properties, DELETE_SECOND_NAME) is not None,
     )
 
 
@@ -219,6 +231,13 @@ def own_properties(properties: bytes) -> bytes:
         return properties[: start + 1]
     kept = (item for item in properties.split(b"\x02") if item and not item.startswith(INTERNAL))
     return b"".join(item + b"\x02" for item in kept)
+
+
+def moved_properties(properties: bytes) -> bytes:
+    """The properties for the key of a moved message, in a record of ours; else none."""
+    start = properties.rfind(MARKED_REAL_TOPIC)
+    at = properties.find(b"\x02" + UNIQ_KEY, start) if start >= 0 else -1
+    return properties[at + 1 : -OUT_SIZE] if at >= 0 and _is_ours(properties, start) else b""
 
 
 def _is_ours(properties: bytes, start: int) -> bool:
@@ -275,16 +294,22 @@ def deleted_name(properties: bytes) -> bytes | None:
     return None if name is None else topic + KEY_MARK + name
 
 
-def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, bytes]:
+def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, ...]:
     """How a delete without an order names a message, as ``deleted_name`` gives it.
 
-    By its unique key, with the topic before it (RocketMQ 5.3) or without (5.4, and before 5.3).
+    By its unique key, with the topic before it (RocketMQ 5.3.2 and 5.3.3) or without (before, and
+    from 5.4 on). One that was moved by the key in its record, as RocketMQ does, and by the key that
+    its producer knows.
     """
     named = topic + KEY_MARK
-    return named + unique_key, named + topic + b"+" + unique_key
+    return tuple(
+        named + form + key
+        for key in dict.fromkeys((unique_key, first_key(unique_key)))
+        for form in (b"", topic + b"+")
+    )
 
 
-def message_names(topic: bytes, unique_key: bytes, order_py: int) -> tuple[bytes, bytes, bytes]:
+def message_names(topic: bytes, unique_key: bytes, order_py: int) -> tuple[bytes, ...]:
     """All names by which a delete may name a message, as ``deleted_name`` gives them."""
     return (order_name(order_py), *key_names(topic, unique_key))
 
@@ -312,13 +337,15 @@ def _decode_foreign(
         )
     destination, rolls, order_py = _rolled(properties, phy_offset)
     _check_slot(out_ms, precision_ms, phy_offset)
+    is_delete = find(properties, DELETE_NAME) is not None
     return TimerFacts(
         deliver_ms=_foreign_deliver_ms(record, properties, out_ms, rolls, precision_ms),
         out_ms=out_ms,
         destination=destination,
         order_py=order_py,
         rolls=rolls,
-        is_delete=find(properties, DELETE_NAME) is not None,
+        is_delete=is_delete,
+        is_second=is_delete and find(properties, DELETE_SECOND_NAME) is not None,
     )
 
 

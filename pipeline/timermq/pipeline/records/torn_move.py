@@ -29,9 +29,9 @@ def makes_way_for(properties: bytes) -> int | None:
     return target_py if find(properties, ROLL_TIMES_NAME) is None else None
 
 
-def takes_the_place(record: bytes, target_py: int) -> bool:
+def takes_the_place(record: bytes, target_py: int | None) -> bool:
     """Whether a record of the timer topic is a message that was moved from a position."""
-    if origin_in(record) != target_py:
+    if target_py is None or origin_in(record) != target_py:
         return False
     return effect_of_entry(record_properties(record)) is Effect.MOVED
 

@@ -39,7 +39,7 @@ import attrs
 import numpy as np
 import structlog
 
-from timermq.timerlog import MAGIC_DELETE, slot_times
+from timermq.timerlog import MAGIC_DELETE, numbers_in_slot, slot_times
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
@@ -403,7 +403,7 @@ def _relink(files: TimerFiles, decision: Decision, read_ms: int, tail_start: int
     ):
         targets = slot_times(units)
         wanted = targets >= read_ms
-        nums = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int32)
+        nums = numbers_in_slot(units["magic"])
         linked = wheel.relink(targets[wanted], positions[wanted], nums[wanted])
         if not linked.all():
             timer_log.cut(int(positions[wanted][linked.argmin()]))

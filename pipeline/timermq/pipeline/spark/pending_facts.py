@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from timermq.timerstore.array_types import Flags, Places
+from timermq.timerstore.moved_key import first_key
 from timermq.timerstore.number_text import number_in
 from timermq.timerstore.properties import UNIQ_KEY_NAME
 
 from ..records.deduplication import AlreadyDone, contains
 from ..records.foreign_key import DEFAULTS, KEY_NAMES, ForeignKey
 from ..records.timer_record import KEY_MARK, order_name
-from .byte_arrays import Values, are_in, joined
+from .byte_arrays import Values, are_in, distinct, joined, taken
 from .record_chunks import RecordChunk
 from .timer_arrays import TimerArrays, deleted_names
 
@@ -114,8 +115,9 @@ class Deletes:
             keys = _value(rows, UNIQ_KEY_NAME)
             topics = timers.topics().cast(pa.binary()).filter(pa.array(among)).fill_null(b"")
             named = joined(slots, _MARK, topics, KEY_MARK)
-            found[among] = are_in(joined(named, keys), self.keys)
-            found[among] |= are_in(joined(named, topics, b"+", keys), self.keys)
+            for some in (keys, _first_keys(keys)):
+                found[among] |= are_in(joined(named, some), self.keys)
+                found[among] |= are_in(joined(named, topics, b"+", some), self.keys)
         return found
 
 
@@ -178,6 +180,12 @@ def named_by(chunk: RecordChunk, timers: TimerArrays) -> tuple[Places, list[byte
     names: list[bytes | None] = deleted_names(chunk).to_pylist()
     are = np.array([name is not None for name in names], np.bool_) & timers.good
     return timers.out_ms[are], [names[row] or b"" for row in np.flatnonzero(are).tolist()]
+
+
+def _first_keys(keys: Values) -> Values:
+    """Of each unique key in a record the one that its producer gave: as ``first_key``."""
+    known, which = distinct(keys)
+    return taken(pa.array(map(first_key, known), pa.binary()), which)
 
 
 def _value(chunk: RecordChunk, name: bytes, default: bytes = b"") -> Values:

@@ -19,7 +19,7 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
+from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_SECOND
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.record_block import RecordBlock
@@ -253,7 +253,7 @@ def facts_batch(
         next_queue_offset: The same.
         undeliverable: The same.
     """
-    magic = [MAGIC_DEFAULT | (MAGIC_DELETE if fact.is_delete else 0) for fact in facts]
+    magic = [MAGIC_DEFAULT | _delete_bits(fact) for fact in facts]
     return EnqueueBatch(
         offset_py=offset_py,
         size_py=size_py,
@@ -266,3 +266,9 @@ def facts_batch(
         next_queue_offset=next_queue_offset,
         undeliverable=list(undeliverable),
     )
+
+
+def _delete_bits(facts: TimerFacts) -> int:
+    if not facts.is_delete:
+        return 0
+    return MAGIC_DELETE | MAGIC_SECOND if facts.is_second else MAGIC_DELETE

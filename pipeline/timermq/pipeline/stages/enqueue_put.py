@@ -20,7 +20,14 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, TimerLog, TimerMetrics, pack_exact
+from timermq.timerlog import (
+    MAGIC_ROLL,
+    UNIT,
+    TimerLog,
+    TimerMetrics,
+    numbers_in_slot,
+    pack_exact,
+)
 from timermq.timerlog.unit import Units
 from timermq.timerstore.disk import is_for_a_while
 from timermq.wheel import TimerWheel
@@ -127,9 +134,8 @@ class EnqueuePut:
     def _append(
         self, batch: EnqueueBatch, targets: NDArray[np.int64], rolled: NDArray[np.bool_]
     ) -> bool:
-        deletes = (batch.magic & MAGIC_DELETE) != 0
         positions = self.timer_log.positions(len(batch))
-        plan = self.wheel.plan(targets, positions, np.where(deletes, -1, 1).astype(np.int32))
+        plan = self.wheel.plan(targets, positions, numbers_in_slot(batch.magic))
         units = units_of(batch, targets, rolled, write_ms=self.state.write_ms)
         units["prev_pos"] = plan.prev_pos
         try:

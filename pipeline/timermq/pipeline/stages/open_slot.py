@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, NO_POS, UnitChunk, unpack_exact
+from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, MAGIC_SECOND, NO_POS, UnitChunk, unpack_exact
 
 from ..records.timer_record import TimerFacts
 from ..records.unread_delete import UnreadDelete
@@ -214,10 +214,12 @@ class OpenSlot:
         made["deliver_ms"] = self.slot_ms + 1 + behind
         rolls = (chunk.magic & MAGIC_ROLL) != 0
         made["deliver_ms"][rolls] = self.slot_ms
-        marks = ((chunk.magic & MAGIC_DELETE) != 0) & ~rolls
+        deletes_here = ((chunk.magic & MAGIC_DELETE) != 0) & ~rolls
+        # A second delete says what the one before it does, and need not be read.
+        marks = deletes_here & ((chunk.magic & MAGIC_SECOND) == 0)
         is_done = self.is_done(made)
         self._note_rolls(chunk.delay_ms[rolls & ~is_done])
-        keep = ~marks & ~is_done
+        keep = ~deletes_here & ~is_done
         asked = keep & ~exact
         if deletes is not None:
             asked |= marks

@@ -53,7 +53,12 @@ def transaction_properties_of(item: Item, group: str, now_ms: int) -> bytes:
 
 def name_in(unique_id: str, keys: str) -> str:
     """The name of a message in the simulation; a row of a bulk job is called by its key."""
-    return keys if keys[:1] == "M" else unique_id
+    return keys.partition(" ")[0] if keys[:1] == "M" else first_id(unique_id)
+
+
+def first_id(unique_id: str) -> str:
+    """The unique key that a message was sent with, of the one in a record of a moved message."""
+    return unique_id.partition("#moved")[0]
 
 
 def name_of(properties: Mapping[str, str]) -> str:

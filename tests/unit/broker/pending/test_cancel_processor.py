@@ -37,7 +37,7 @@ async def test_each_name_finds_the_message(by: dict[str, str]) -> None:
 
     assert [one.code for one in answers] == [0, 0]
     assert [one.ext["verdict"] for one in answers] == ["cancelled", "cancelled"]
-    assert len(rig.records("rmq_sys_wheel_timer")) == 2, "one delete"
+    assert len(rig.records("rmq_sys_wheel_timer")) == 3, "two deletes"
 
 
 async def test_with_sync_flush_a_verdict_waits_for_the_disk() -> None:
@@ -76,7 +76,7 @@ async def test_a_message_is_moved(to: dict[str, str], deliver_ms: int) -> None:
     answer = ask(rig, uniqueKey="K1", **to)
 
     assert answer.code == 0
-    handle = encode_handle("T", "broker-a", (deliver_ms - 1) // 1000 * 1000 + 1, "K1")
+    handle = encode_handle("T", "broker-a", (deliver_ms - 1) // 1000 * 1000 + 1, "K1#moved0")
     assert answer.ext == {
         "verdict": "moved",
         "uniqueKey": "K1",

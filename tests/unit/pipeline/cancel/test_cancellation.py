@@ -8,7 +8,10 @@ from fakes import START_MS, ManualClock
 from simulation.staged_service import timed
 from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.records.deduplication import origin_in
-from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.records.timer_properties import DELETE_NAME, DELETE_SECOND_NAME
+from timermq.pipeline.records.timer_record import TIMER_TOPIC, own_properties
+from timermq.timerstore.properties import KEYS_NAME, UNIQ_KEY_NAME, find
+from timermq.timerstore.record import record_properties
 from unit.pipeline.stages_by_hand import SLOT_MS, TINY, StagesByHand
 
 DELAY_MAX_MS = TINY.timer_max_delay_sec * 1000
@@ -35,17 +38,29 @@ def newest(rig: StagesByHand, count: int) -> list[bytes]:
     return [record or b"" for record in rig.store.commit_log.records_at(places)]
 
 
-def test_a_cancel_stores_one_delete_and_remembers_it() -> None:
-    """Its origin is the record that it cancels; stage 5 asks the memory at once."""
+def name_in(delete: bytes) -> bytes | None:
+    """How RocketMQ is told which message it cancels."""
+    return find(record_properties(delete), DELETE_NAME)
+
+
+def is_second(delete: bytes) -> bool:
+    """Whether it says what another one says."""
+    return find(record_properties(delete), DELETE_SECOND_NAME) is not None
+
+
+def test_a_cancel_stores_two_deletes_and_remembers_the_first() -> None:
+    """One of either form of RocketMQ's; the first names as its origin what it cancels."""
     rig = waiting("a", "b")
     result = rig.service.cancellation.cancel(Wanted("T", "b"))
-    (delete,) = newest(rig, 1)
+    first, second = newest(rig, 2)
     (first_py, second_py) = rig.places()
 
     assert (result.verdict, result.unique_key) == (Verdict.CANCELLED, "b")
     assert result.end == rig.store.commit_log.max_offset
-    assert entries(rig) == 3
-    assert origin_in(delete) == second_py
+    assert entries(rig) == 4
+    assert [origin_in(first), origin_in(second)] == [second_py, None]
+    assert [name_in(first), name_in(second)] == [b"T+b", b"b"]
+    assert [is_second(first), is_second(second)] == [False, True]
     assert rig.state.fresh_cancels.cover(second_py)
     assert not rig.state.fresh_cancels.cover(first_py)
 
@@ -58,7 +73,7 @@ def test_a_second_cancel_stores_nothing() -> None:
     rig.link()
     assert rig.service.cancellation.cancel(Wanted("T", "a")).verdict is Verdict.CANCELLED
 
-    assert entries(rig) == 2
+    assert entries(rig) == 3
 
 
 @pytest.mark.parametrize("topic", ["T", "U"])
@@ -76,7 +91,7 @@ def test_a_message_that_was_sent_twice_is_cancelled_twice() -> None:
     rig = waiting("a", "a")
 
     assert rig.service.cancellation.cancel(Wanted("T", "a")).verdict is Verdict.CANCELLED
-    assert entries(rig) == 4
+    assert entries(rig) == 6
     with pytest.raises(CancelError) as caught:
         waiting("a", "a").service.cancellation.reschedule(Wanted("T", "a"), SLOT_MS + 500)
     assert caught.value.rule == "CANCEL_KEY_NOT_UNIQUE"
@@ -86,12 +101,13 @@ def test_a_move_stores_the_delete_before_the_message() -> None:
     """A power cut may keep the first alone: then it counts as nothing."""
     rig = waiting("a")
     result = rig.service.cancellation.reschedule(Wanted("T", "a"), SLOT_MS + 1_500)
-    delete, moved = newest(rig, 2)
+    delete, moved, second = newest(rig, 3)
     (first_py,) = rig.places()
 
     assert (result.deliver_ms, result.out_ms) == (SLOT_MS + 1_500, SLOT_MS + 1_000)
-    assert b"TIMER_DEL_UNIQKEY" in delete
-    assert (origin_in(delete), origin_in(moved)) == (None, first_py)
+    assert [name_in(delete), name_in(second)] == [b"T+a", b"a"]
+    assert [is_second(delete), is_second(second)] == [False, True]
+    assert [origin_in(one) for one in (delete, moved, second)] == [None, first_py, None]
     assert b"TIMER_DELIVER_MS\x01%d\x02" % (SLOT_MS + 1_500) in moved
     assert rig.state.fresh_cancels.cover(first_py)
 
@@ -116,7 +132,7 @@ def test_a_move_keeps_within_the_longest_delay(beyond_ms: int) -> None:
     else:
         rig.service.cancellation.reschedule(Wanted("T", "a"), deliver_ms)
 
-    assert entries(rig) == (1 if beyond_ms else 3)
+    assert entries(rig) == (1 if beyond_ms else 4)
 
 
 @pytest.mark.parametrize("moves", [False, True])
@@ -130,7 +146,7 @@ def test_recovery_reads_from_the_record_that_says_it(moves: bool) -> None:
         cancellation.cancel(Wanted("T", "a"))
     rig.link()
 
-    assert rig.state.fresh_cancels.first_py() == rig.places()[-1]
+    assert rig.state.fresh_cancels.first_py() == rig.places()[-2]
 
 
 def test_a_far_cancel_is_remembered_until_its_delete_is_linked() -> None:
@@ -151,7 +167,7 @@ def test_a_cancel_behind_a_move_takes_the_moved_message_back() -> None:
     rig = waiting("a")
     rig.service.cancellation.reschedule(Wanted("T", "a"), SLOT_MS + 1_500)
     rig.link()
-    moved_py = rig.places()[-1]
+    moved_py = rig.places()[-2]
 
     assert rig.service.cancellation.cancel(Wanted("T", "a")).verdict is Verdict.CANCELLED
     assert rig.state.fresh_cancels.cover(moved_py)
@@ -167,3 +183,42 @@ def test_a_full_disk_refuses_a_cancel() -> None:
 
     assert caught.value.rule == "CANCEL_NOT_STORED"
     assert not rig.state.fresh_cancels.cover(first_py)
+
+
+@pytest.mark.parametrize("deliver_ms", [SLOT_MS + 500, SLOT_MS + 1_500])
+def test_a_moved_message_has_another_key_for_rocketmq_alone(deliver_ms: int) -> None:
+    """No delete in its slot names that; each key leads to the message, and it arrives with one."""
+    rig = StagesByHand(ManualClock())
+    message = timed("a", SLOT_MS + 1)
+    message.properties += b"KEYS\x01order\x02"
+    rig.link(message)
+    (first_py,) = rig.places()
+    result = rig.service.cancellation.reschedule(Wanted("T", "a"), deliver_ms)
+    _, moved, _ = newest(rig, 3)
+    properties = record_properties(moved)
+
+    assert (result.unique_key, result.record_key) == ("a", f"a#moved{first_py}")
+    assert find(properties, UNIQ_KEY_NAME) == b"a#moved%d" % first_py
+    assert find(properties, KEYS_NAME) == b"order a"
+    assert find(own_properties(properties), UNIQ_KEY_NAME) == b"a"
+    assert find(own_properties(properties), KEYS_NAME) == b"order"
+    for wanted in (
+        Wanted("T", f"a#moved{first_py}"),
+        Wanted("T", "order", is_unique_key=False),
+    ):
+        again = rig.service.cancellation.reschedule(wanted, deliver_ms)
+        assert (again.verdict, again.unique_key) == (Verdict.CANCELLED, "a")
+        assert again.record_key not in (result.record_key, "a")
+
+
+@pytest.mark.parametrize("key", ["with blank", "k" * 16_000])
+def test_a_key_that_the_index_or_the_text_does_not_take_twice_stays(key: str) -> None:
+    """No delete in the same slot may have its name then, for RocketMQ would delete both."""
+    rig = waiting(key)
+    result = rig.service.cancellation.reschedule(Wanted("T", key), SLOT_MS + 500)
+    first, _, second = newest(rig, 3)
+
+    assert (result.verdict, result.record_key) == (Verdict.CANCELLED, key)
+    assert name_in(first) == b"T+%b#moved" % key.encode()
+    assert name_in(second) == b"%b#moved" % key.encode()
+    assert rig.service.cancellation.cancel(Wanted("T", key)).verdict is Verdict.CANCELLED

@@ -64,15 +64,65 @@ def test_a_delete_that_makes_way_leaves_the_origin_to_its_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("makes_way_in_ms", "name"),
-    [(None, b"T+k"), (OUT_MS + 1_000, b"T+k"), (OUT_MS, b"T+k#moved")],
-    ids=["cancelled", "moved to another slot", "moved within its slot"],
+    ("makes_way_in_ms", "has_own_key", "name"),
+    [
+        (None, True, b"k"),
+        (OUT_MS + 1_000, False, b"k"),
+        (OUT_MS, True, b"k"),
+        (OUT_MS, False, b"k#moved"),
+    ],
+    ids=["cancelled", "to another slot", "within its slot", "within its slot with its key"],
 )
-def test_the_key_for_rocketmq(makes_way_in_ms: int | None, name: bytes) -> None:
-    """By its key RocketMQ would delete a replacement in the same slot, so no message has it."""
-    message = delete_message(facts(), b"k", ROLLED_PY, born_ms=5, makes_way_in_ms=makes_way_in_ms)
+def test_the_names_for_rocketmq(
+    makes_way_in_ms: int | None, name: bytes, *, has_own_key: bool
+) -> None:
+    """A replacement with the same key in the same slot would go as well."""
+    names = [
+        find(
+            delete_message(
+                facts(),
+                b"k",
+                ROLLED_PY,
+                born_ms=5,
+                makes_way_in_ms=makes_way_in_ms,
+                has_own_key=has_own_key,
+                is_second=is_second,
+            ).properties,
+            DELETE_NAME,
+        )
+        for is_second in (False, True)
+    ]
 
-    assert find(message.properties, DELETE_NAME) == name
+    assert names == [b"T+" + name, name]
+
+
+def test_the_second_delete_says_what_the_first_does() -> None:
+    """It has its name for us, and leaves the origin and the place to the first."""
+    message = delete_message(
+        facts(),
+        b"k",
+        ROLLED_PY,
+        born_ms=5,
+        makes_way_in_ms=OUT_MS,
+        notes=b"N\x011\x02",
+        is_second=True,
+    )
+    record = stored(message)
+    found = decode_timer(record, ROLLED_PY, 1_000)
+
+    assert (found.out_ms, found.is_delete, found.is_second) == (OUT_MS, True, True)
+    assert deleted_name(record_properties(record)) == order_name(FIRST_PY)
+    assert origin_in(record) is None
+    assert find(record_properties(record), DELETE_FOR_NAME) is None
+    assert find(record_properties(record), b"N") is None
+
+
+def test_deletes_of_a_moved_message_are_found_by_both_of_its_keys() -> None:
+    """By the one in its record and by the one before."""
+    message = delete_message(facts(), b"k#moved7", ROLLED_PY, born_ms=5, keys=[b"order"])
+
+    assert find(message.properties, UNIQ_KEY_NAME) == b"k#moved7"
+    assert find(message.properties, KEYS_NAME) == b"order k"
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fakes import ManualClock
 from simulation.staged_service import ROOT, timed
 from timermq.pipeline.records.cancel_mark import names_in_delete
 from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.records.delete_message import delete_message
 from timermq.pipeline.records.record_kin import RecordKin
-from timermq.pipeline.records.timer_properties import DELETE_FOR_NAME
+from timermq.pipeline.records.timer_properties import (
+    DELETE_FOR_NAME,
+    DELETE_NAME,
+    DELETE_SECOND_NAME,
+)
 from timermq.pipeline.records.timer_record import decode_timer
 from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
@@ -52,7 +58,7 @@ def test_a_message_that_was_moved_is_cancelled_where_it_was() -> None:
     rig = waiting("a")
     rig.service.cancellation.reschedule(Wanted("T", "a"), NEW_MS)
     rig.link()
-    first_py, _, moved_py = rig.places()
+    first_py, _, moved_py, _ = rig.places()
 
     assert kin(rig, first_py).is_cancelled(first_py)
     assert not kin(rig, moved_py).is_cancelled(moved_py)
@@ -63,7 +69,7 @@ def test_the_moved_message_tells_without_its_delete() -> None:
     rig = waiting("a")
     rig.service.cancellation.reschedule(Wanted("T", "a"), NEW_MS)
     rig.link()
-    first_py, delete_py, _ = rig.places()
+    first_py, delete_py, _, _ = rig.places()
     assert kin(rig, first_py).is_cancelled(first_py)
     size = size_at(rig, delete_py)
     rig.disk.open(f"{ROOT}/commitlog/{0:020}").write(delete_py, bytes(size))
@@ -76,7 +82,7 @@ def test_the_queue_tells_a_delete_by_its_tag() -> None:
     rig = waiting("a")
     rig.service.cancellation.cancel(Wanted("T", "a"))
     rig.link()
-    message_py, delete_py = rig.places()
+    message_py, delete_py, _ = rig.places()
 
     assert (kin(rig, message_py).is_delete(), kin(rig, delete_py).is_delete()) == (False, True)
     assert not kin(rig, delete_py, more=1).is_delete()
@@ -87,7 +93,7 @@ def test_a_delete_is_made_again_for_the_one_message_that_it_can_mean() -> None:
     rig = waiting("a", "b")
     rig.service.cancellation.cancel(Wanted("T", "a"))
     rig.link()
-    *_, delete_py = rig.places()
+    delete_py = rig.places()[2]
     record = rig.store.commit_log.read(delete_py, size_at(rig, delete_py))
     again = kin(rig, delete_py).delete_again(delete_py)
 
@@ -114,10 +120,31 @@ def test_a_delete_that_makes_way_is_told_by_the_message_behind_it() -> None:
     rig = waiting("a")
     rig.service.cancellation.reschedule(Wanted("T", "a"), NEW_MS)
     rig.link()
-    first_py, delete_py, _ = rig.places()
+    first_py, delete_py, _, _ = rig.places()
     record = rig.store.commit_log.read(delete_py, size_at(rig, delete_py))
     again = kin(rig, delete_py).delete_again(delete_py)
 
     assert again is not None
     for one in (again, record):
         assert find(record_properties(one), DELETE_FOR_NAME) == b"%d" % first_py
+
+
+@pytest.mark.parametrize("how", ["cancelled", "moved"])
+def test_a_second_delete_is_told_by_the_first(how: str) -> None:
+    """Which stands before it, or before the message that was moved."""
+    rig = waiting("other", "a")
+    rig.service.cancellation.cancel(Wanted("T", "other"))
+    if how == "moved":
+        rig.service.cancellation.reschedule(Wanted("T", "a"), NEW_MS)
+    else:
+        rig.service.cancellation.cancel(Wanted("T", "a"))
+    rig.link()
+    second_py = rig.places()[-1]
+    record = rig.store.commit_log.read(second_py, size_at(rig, second_py))
+    again = kin(rig, second_py).delete_again(second_py)
+
+    assert again is not None
+    properties = record_properties(again)
+    assert find(properties, DELETE_SECOND_NAME) is not None
+    assert find(properties, DELETE_NAME) == b"a"
+    assert names_in_delete(again) == names_in_delete(record)

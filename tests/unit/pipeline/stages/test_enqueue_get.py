@@ -17,7 +17,7 @@ from timermq.pipeline.records.undeliverable import Reason
 from timermq.pipeline.stages.enqueue_get import COLUMNS_COUNT_MIN, EnqueueGet
 from timermq.pipeline.stages.timer_request import EnqueueBatch
 from timermq.pipeline.state.timer_state import URGENT_MS
-from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE
+from timermq.timerlog import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_SECOND
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import record_properties
 from unit.pipeline.stages_by_hand import CHANNEL_COUNT, SLOT_MS, TINY, StagesByHand
@@ -173,7 +173,8 @@ def test_a_delete_whose_message_was_not_written_is_nothing() -> None:
     torn.store.put([Message(TIMER_TOPIC, 0, b"0", delete, born_host=HOST)])
     batch = next_batch(torn)
 
-    assert whole.magic.tolist() == [MAGIC_DEFAULT | MAGIC_DELETE, MAGIC_DEFAULT]
+    delete_bits = MAGIC_DEFAULT | MAGIC_DELETE
+    assert whole.magic.tolist() == [delete_bits, MAGIC_DEFAULT, delete_bits | MAGIC_SECOND]
     assert (len(batch), batch.undeliverable, batch.next_queue_offset) == (0, [], 2)
 
 

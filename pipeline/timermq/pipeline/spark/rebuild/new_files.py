@@ -15,7 +15,14 @@ import attrs
 import numpy as np
 import trio
 
-from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, UNIT, TimerCheckpoint, slot_times
+from timermq.timerlog import (
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    UNIT,
+    TimerCheckpoint,
+    numbers_in_slot,
+    slot_times,
+)
 from timermq.timerlog.unit import Units
 from timermq.timerstore.config_file import save_json_now
 from timermq.timerstore.disk import Disk
@@ -115,7 +122,7 @@ def _append(
     for some in units:
         targets, is_delete = slot_times(some), (some["magic"] & MAGIC_DELETE) != 0
         positions = timer_log.positions(len(some))
-        links = wheel.plan(targets, positions, np.where(is_delete, -1, 1).astype(np.int32))
+        links = wheel.plan(targets, positions, numbers_in_slot(some["magic"]))
         some["prev_pos"] = links.prev_pos
         timer_log.append(some)
         wheel.apply(links)

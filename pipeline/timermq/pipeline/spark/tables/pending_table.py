@@ -17,8 +17,12 @@ import pyarrow as pa
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, slot_times
 from timermq.timerlog.unit import UNIT, Units, unpack_exact
 from timermq.timerstore.array_types import Flags, Places
+from timermq.timerstore.moved_key import MOVED_MARK
+from timermq.timerstore.properties import KEYS_NAME, UNIQ_KEY_NAME, find
 
 from ...records.deduplication import contains
+from ...records.timer_record import moved_properties, own_properties
+from ..byte_arrays import have_within
 from ..file_part import FilePart, only
 from ..pending_facts import Deletes, Handled, fires
 from ..pending_plan import Entries, Plan, pending_units, unit_parts
@@ -185,7 +189,7 @@ class PendingReader(TableReader[PendingSpan]):
     def _batch(
         self, chunk: RecordChunk, timers: TimerArrays, slots: Places | None
     ) -> pa.RecordBatch:
-        known = record_columns(chunk, [name for name in self.names if name in _TEXTS])
+        known = _as_sent(chunk, record_columns(chunk, [one for one in self.names if one in _TEXTS]))
         if "unique_id" in known:
             known["unique_id"] = known["unique_id"].fill_null("")
         known |= {
@@ -203,6 +207,23 @@ class PendingReader(TableReader[PendingSpan]):
 
 
 _TEXTS = frozenset(("unique_id", "keys", "tags"))
+
+
+def _as_sent(chunk: RecordChunk, known: Arrays) -> Arrays:
+    """The texts of records, with the keys that producers gave: of what was moved as well."""
+    unique_keys = chunk.found.value(UNIQ_KEY_NAME).fill_null(b"")
+    are_moved = {
+        row: own_properties(properties)
+        for row in np.flatnonzero(have_within(unique_keys, MOVED_MARK.decode())).tolist()
+        if moved_properties(properties := chunk.properties[row].as_py())
+    }
+    for column, name in (("unique_id", UNIQ_KEY_NAME), ("keys", KEYS_NAME)):
+        if are_moved and column in known:
+            values = known[column].to_pylist()
+            for row, properties in are_moved.items():
+                values[row] = (find(properties, name) or b"").decode("utf-8", "replace")
+            known[column] = pa.array(values, pa.string())
+    return known
 
 
 class PendingSource(TableSource):

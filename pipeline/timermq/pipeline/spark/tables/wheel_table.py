@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from timermq.timerlog import MAGIC_DELETE, UNIT, TimerUnit
+from timermq.timerlog import UNIT, TimerUnit, numbers_in_slot
 from timermq.timerstore.os_disk import OsDisk
 from timermq.wheel import NO_POS, SLOT, Slots
 
@@ -119,7 +119,10 @@ def as_published(slots: Slots, timer_log: LogView) -> Slots:
             pos, num = int(slots["last_pos"][at]), int(slots["num"][at])
             while pos >= timer_log.end:
                 last = unit(pos)
-                pos, num = last.prev_pos, num + (1 if last.magic & MAGIC_DELETE else -1)
+                pos, num = (
+                    last.prev_pos,
+                    num - int(numbers_in_slot(np.array([last.magic], np.int32))[0]),
+                )
             found["last_pos"][at], found["num"][at] = pos, num
     kept: Slots = found[found["last_pos"] != NO_POS]
     return kept

@@ -9,10 +9,14 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
+from trio.testing import MockClock
 
-from fakes import START_MS
+from fakes import START_MS, VirtualClock
 from golden_stores import GOLDEN, GoldenStores
+from simulation.staged_service import ROOT, running, timed
 from timermq.pipeline.offline_store import open_offline
+from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.spark.record_gathering import gathered
 from timermq.pipeline.spark.store_view import LogView, StoreView
 from timermq.pipeline.spark.tables.pending_table import OF_UNITS, TABLE, PendingReader
@@ -28,7 +32,7 @@ from unit.pipeline.recovery.crashed_store import (
     lose_wheel,
     make_checkpoint_javas,
 )
-from unit.pipeline.spark.store_directories import Row, crashed_directory, rows_of
+from unit.pipeline.spark.store_directories import Row, crashed_directory, rows_of, written
 
 SHOWN = ("unique_id", "topic", "queue_id", "deliver_ms", "keys", "tags", "phy_offset", "rolls")
 
@@ -151,3 +155,25 @@ def test_levels_are_not_timers(tmp_path: Path) -> None:
 
     assert [] == rows_of(PendingReader, str(tmp_path / "store"))
     assert TABLE.names[: len(SHOWN)] == SHOWN
+
+
+def test_what_was_moved(tmp_path: Path) -> None:
+    """By the keys that its producer gave, though its record has others."""
+
+    async def life() -> MemoryDisk:
+        disk = MemoryDisk()
+        async with running(disk, VirtualClock()) as service:
+            message = timed("a", START_MS + 50_000)
+            message.properties += b"KEYS\x01order\x02"
+            service.put([message, timed("b", START_MS + 50_000)])
+            service.cancellation.reschedule(Wanted("T", "a"), START_MS + 60_000)
+            service.cancellation.cancel(Wanted("T", "b"))
+            await trio.sleep(1)
+        return disk
+
+    disk = trio.run(life, clock=MockClock(autojump_threshold=0))
+    root = written(disk, ROOT, tmp_path)
+    rows = rows_of(PendingReader, root, *SHOWN)
+
+    assert [(row["unique_id"], row["keys"]) for row in rows] == [("a", "order")]
+    assert listed(root) == rows

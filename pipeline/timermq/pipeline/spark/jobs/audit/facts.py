@@ -42,6 +42,7 @@ LOG_COLUMNS = (
     "rolls",
     "is_delete",
     "delete_key",
+    "delete_order",
     "origin_py",
     "body",
     "damage",
@@ -68,7 +69,7 @@ class Kind(enum.IntEnum):
     TIMER = 0
     """A message waits here."""
     CANCEL = 1
-    """A delete of ours waits here: it names the record that it cancels as its origin."""
+    """A delete of ours waits here: it names the message by its order."""
     NAMED_DELETE = 2
     """A delete waits here that names a unique key, as RocketMQ's clients write it."""
     LEVEL = 3
@@ -145,7 +146,7 @@ def record_facts(log: DataFrame) -> DataFrame:
         WHEN topic = '{SCHEDULE_TOPIC}' THEN {Kind.LEVEL:d}
         WHEN NOT ({IS_ENTRY}) THEN NULL
         WHEN NOT coalesce(is_delete, false) THEN {Kind.TIMER:d}
-        WHEN origin_py IS NULL THEN {Kind.NAMED_DELETE:d}
+        WHEN origin_py IS NULL AND delete_order IS NULL THEN {Kind.NAMED_DELETE:d}
         ELSE {Kind.CANCEL:d} END"""
     effect = f"{BEFORE_EFFECTS} + {effect_sql()}"
     is_rolled = f"{IS_ENTRY} AND rolls > 0 AND NOT is_delete"

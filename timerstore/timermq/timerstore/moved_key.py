@@ -1,0 +1,47 @@
+r"""Unique keys of moved messages: other ones than their messages had before.
+
+RocketMQ takes out of a slot all messages with the unique key that a delete names. So the record of
+a message that was moved says another key than the record that it replaces::
+
+    <key>#moved<position of the replaced record>
+
+The key before stands among its ``KEYS``, so the index leads from either to the record, and a
+message with such a key counts as one with the key before ``#moved``.
+"""
+
+from __future__ import annotations
+
+from .properties import KEYS, KEYS_SEPARATOR, UNIQ_KEY, UNIQ_KEY_NAME, find
+
+MOVED_MARK = b"#moved"
+"""Between the key that the producer gave and the position."""
+
+
+def moved_key(unique_key: bytes, replaced_py: int) -> bytes:
+    """The unique key of a record that replaces the one at a position."""
+    return b"%b%b%d" % (first_key(unique_key), MOVED_MARK, replaced_py)
+
+
+def first_key(unique_key: bytes) -> bytes:
+    """The unique key that the producer gave, of the key in any record of the message."""
+    first, _, position = unique_key.rpartition(MOVED_MARK)
+    return first if first and position.isdigit() else unique_key
+
+
+def key_properties(unique_key: bytes, *keys: bytes) -> bytes:
+    """The properties by which the index finds a record, by both of its keys if it has two.
+
+    Args:
+        unique_key: The key in the record.
+        keys: More keys to find it by.
+    """
+    first = first_key(unique_key)
+    all_keys = [*keys, first] if first != unique_key else [*keys]
+    stated = b"%b%b\x02" % (UNIQ_KEY, unique_key)
+    return stated + b"%b%b\x02" % (KEYS, KEYS_SEPARATOR.join(all_keys)) if all_keys else stated
+
+
+def has_unique_key(properties: bytes, key: bytes) -> bool:
+    """Whether a text is that of a message with a unique key, moved or not."""
+    found = find(properties, UNIQ_KEY_NAME)
+    return found is not None and key in (found, first_key(found))
