@@ -7,24 +7,6 @@ import pytest
 from timermq.broker.metrics.metrics_snapshot import version_name
 
 
-async def test_two_readings_at_a_time() -> None:
-    """One that goes on where another has been meanwhile counts nothing twice."""
-    rig, sizes = Rig(), StoredSizes()
-    store = rig.broker.store
-    sizes.begin(store)
-    for topic in ("A", "B", "C"):
-        rig.send(topic)
-    first, second = sizes.read(store), sizes.read(store)
-    next(first)
-    next(second)
-    rig.send("A")
-    for reading in (second, first, sizes.read(store)):
-        list(reading)
-
-    assert {topic: one.count for topic, one in sizes.by_topic.items()} == {"A": 2, "B": 1, "C": 1}
-    assert (sizes.count, sizes.user_count) == (4, 4)
-
-
 @pytest.mark.parametrize(
     ("version", "name"),
     [

@@ -26,3 +26,21 @@ async def test_a_scrape_that_was_cut_off() -> None:
     assert before == 1
     assert {topic: one.count for topic, one in sizes.by_topic.items()} == {"A": 1, "B": 1, "C": 1}
     assert list(delays.read(rig.broker.timer_store.files.timer_log)) == []
+
+
+async def test_two_readings_at_a_time() -> None:
+    """One that goes on where another has been meanwhile counts nothing twice."""
+    rig, sizes = Rig(), StoredSizes()
+    store = rig.broker.store
+    sizes.begin(store)
+    for topic in ("A", "B", "C"):
+        rig.send(topic)
+    first, second = sizes.read(store), sizes.read(store)
+    next(first)
+    next(second)
+    rig.send("A")
+    for reading in (second, first, sizes.read(store)):
+        list(reading)
+
+    assert {topic: one.count for topic, one in sizes.by_topic.items()} == {"A": 2, "B": 1, "C": 1}
+    assert (sizes.count, sizes.user_count) == (4, 4)
