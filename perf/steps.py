@@ -5,7 +5,7 @@
 - enqueue: its entry read, and linked into timer log and wheel
 - deliver: its record read, and put on its topic
 - pull: what was delivered read, 32 messages at once
-- cancel: a message put into a store with a key index, and taken back at once
+- cancel: a message put into a store with a key index, and cancelled
 
 ``bench_steps.py`` measures their CPU, ``instructions.py`` counts their instructions. Run alone,
 this module repeats steps: ``python perf/steps.py append=3 --count 1000``.
@@ -199,7 +199,7 @@ class Workbench:
         return count
 
     def cancel(self) -> int:
-        """Put more messages, and take each back by its unique key."""
+        """Put more messages, and cancel each by its unique key."""
         commit_log, cancellation = self.service.store.commit_log, self.service.cancellation
         first = commit_log.max_offset
         for start in range(first, first + self.count, BATCH):
