@@ -35,20 +35,16 @@ def test_to_us_and_back(
     engine: Mapping[str, str],
     kill: bool,
 ) -> None:
-    """Two lives of RocketMQ's, then ours, and where none was killed RocketMQ's with that engine.
+    """RocketMQ, then ours, and where that was not killed RocketMQ with the same engine.
 
     RocksDB keeps what it had, delivered or not, so its directory goes before that.
     """
     handed = Handed(tmp_path / "store", java_peer, java_client, 3_600, settings=engine)
     handed.javas_early_ms = JAVAS_EARLY_MS if engine is ROCKSDB_TIMERS else 0
-    with handed.by_java() as namesrv:
-        timers = {f"first-{n}": f"delay:{n * 1_300}" for n in range(1, 31)}
-        handed.send(namesrv, **timers, **{"first-gone": "recall:5000", "late-gone": "recall:42000"})
-        handed.wait_for("first-gone")
     with handed.by_java(kill=kill) as namesrv:
-        timers = {f"second-{n}": f"delay:{n * 900}" for n in range(1, 31)}
-        handed.send(namesrv, **timers, **{"second-gone": "recall:4000"})
-        handed.wait_for("second-gone")
+        timers = {f"javas-{n}": f"delay:{n * 1_300}" for n in range(1, 31)}
+        handed.send(namesrv, **timers, **{"soon-gone": "recall:5000", "late-gone": "recall:39000"})
+        handed.wait_for("soon-gone")
     with handed.by_us() as namesrv:
         timers = {f"our-{n}": f"delay:{n * 1_900}" for n in range(1, 11)}
         handed.send(namesrv, **timers, **{"our-gone": "recall:3000"})
