@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+import trio
 
 from broker_rig import BROKER
 from descriptors import open_count
@@ -20,6 +21,7 @@ async def test_a_broker_alone_has_one_listener() -> None:
     )
     try:
         (listener,) = endpoint.listeners
+        assert isinstance(listener, trio.SocketListener)
         port = listener.socket.getsockname()[1]
         assert endpoint.address == endpoint.listen == f"127.0.0.1:{port}"
         assert endpoint.store_host == pack_host("127.0.0.1", port)
