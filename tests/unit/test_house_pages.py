@@ -18,6 +18,11 @@ HEADINGS = ["Context", "Decision", "What it costs", "What would change it", "Whe
 WORDS_MIN, WORDS_MAX = 150, 300
 """Of a decision: short enough to be read before a change."""
 
+SENTENCE_WORDS_MAX = 45
+"""Of a sentence in running text; more is two sentences, or a list."""
+FIGURES = ROOT / "docs/performance.md"
+"""Its sentences are rows of figures, written by a script."""
+
 SHOWN_SPARK = "pipeline/…/spark"
 """How the tables name the component that stands in the folder of another one."""
 
@@ -108,6 +113,22 @@ def test_the_index_has_every_decision() -> None:
     text = (DECISIONS / "README.md").read_text()
 
     assert decisions() == sorted(re.findall(r"\]\(([a-z-]+\.md)\)", text))
+
+
+def sentences(page: Path) -> list[str]:
+    """The sentences of running text and of lists: no code, tables and headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    pieces = re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) ?)", text)
+    prose = [" ".join(one.split()) for one in pieces if not one.lstrip().startswith(("|", "#"))]
+    return [one for piece in prose for one in re.split(r"(?<=[.!?]) (?=[A-Z`\[*])", piece)]
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if one != FIGURES], ids=name)
+def test_sentences_can_be_read_at_once(page: Path) -> None:
+    """A newcomer reads them once; what is longer hides its verb."""
+    long = [one for one in sentences(page) if len(one.split()) > SENTENCE_WORDS_MAX]
+
+    assert long == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
+import trio
 from structlog.testing import capture_logs
 
 from broker_rig import BROKER
@@ -100,6 +101,7 @@ async def test_a_broker_alone_has_one_listener() -> None:
     )
     try:
         (listener,) = endpoint.listeners
+        assert isinstance(listener, trio.SocketListener)
         port = listener.socket.getsockname()[1]
         assert endpoint.address == endpoint.listen == f"127.0.0.1:{port}"
         assert endpoint.store_host == pack_host("127.0.0.1", port)

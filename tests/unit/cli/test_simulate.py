@@ -38,7 +38,7 @@ def test_other_texts_are_no_seeds(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "faults"),
     [
-        ("none", frozenset()),
+        ("none", frozenset[FaultKind]()),
         ("kill", frozenset({FaultKind.KILL})),
         ("kill, clock", frozenset({FaultKind.KILL, FaultKind.CLOCK})),
     ],

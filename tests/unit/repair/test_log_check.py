@@ -87,7 +87,7 @@ def test_newest_units_that_lack_are_no_damage_behind_a_kill(*, is_stopped: bool)
         rig.stop()
     else:
         rig.kill()
-        rig.set_checkpoint(0, 0)
+    rig.disk.remove(f"{ROOT}/checkpoint")
     for offset in (10, 11):
         put(rig.disk, f"{QUEUE}/{200:020d}", bytes(20), offset % 5 * 20)
     _, found = all_of(rig.disk)

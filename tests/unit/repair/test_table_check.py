@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from small_store import ROOT
+from small_store import ROOT, put_bodies
 from timermq.repair.finding import Finding, Step
 from timermq.repair.store_rule import Severity
 from timermq.repair.table_check import OffsetClamp, TableCheck, read_table, table_problem
@@ -94,9 +94,12 @@ def test_a_kill_between_two_renames_leaves_the_backup_alone(*, is_stopped: bool)
 
 def test_offsets_beyond_their_queue_are_clamped_to_its_end() -> None:
     """Of groups and of classic levels, negative ones too; odd rows are passed over."""
-    disk = stopped()
+    rig = Rig()
+    put_bodies(rig.store, "x", topic="SCHEDULE_TOPIC_XXXX", queue_id=3)
+    rig.stop()
+    disk = rig.disk
     put(disk, OFFSETS, table("offsetTable", {"T@G": {"0": 13, "1": 0, "x": 5}, "T@H": {"0": -1}}))
-    put(disk, "config/delayOffset.json", table("offsetTable", {"3": 1, "4": 0}))
+    put(disk, "config/delayOffset.json", table("offsetTable", {"3": 1, "4": 1}))
 
     assert [one.subject for one in found(disk) if one.step is Step.CLAMP_OFFSET] == [
         OffsetClamp("consumerOffset.json", "T@G", 0, 12),
@@ -107,7 +110,10 @@ def test_offsets_beyond_their_queue_are_clamped_to_its_end() -> None:
 
 def test_a_topic_with_messages_is_missed_by_a_store_that_a_broker_has_served() -> None:
     """One without tables has never had any; a broker makes its own topics by itself."""
-    disk = stopped()
+    rig = Rig()
+    put_bodies(rig.store, "x", topic="%RETRY%H")
+    rig.stop()
+    disk = rig.disk
     assert [one for one in found(disk) if one.step is Step.ADD_TOPIC] == []
     put(disk, "config/topics.json", table("topicConfigTable", {"%RETRY%G": {}}))
     (one,) = [one for one in found(disk) if one.step is Step.ADD_TOPIC]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from small_store import ROOT
 from timermq.repair.backup import Backup
@@ -81,7 +82,11 @@ def test_an_offset_of_a_level_has_no_row() -> None:
 
 def test_a_topic_is_added_with_all_its_queues() -> None:
     """To a table of others, and to one that is empty."""
-    for before in ({}, {"topicConfigTable": {"U": {"perm": 4}}, "dataVersion": {"counter": 7}}):
+    tables: list[dict[str, Any]] = [
+        {},
+        {"topicConfigTable": {"U": {"perm": 4}}, "dataVersion": {"counter": 7}},
+    ]
+    for before in tables:
         disk = MemoryDisk()
         put(disk, TOPICS, json.dumps(before).encode())
         repaired(disk, Step.ADD_TOPIC, ("T", 3))

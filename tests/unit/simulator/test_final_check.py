@@ -16,9 +16,11 @@ YEARS_MS = 3 * 365 * 86_400_000
 SETTLED_MS = round(SETTLE_MAX * SETTLE_SECONDS * 1000)
 
 
-def send(**moment: int) -> Send:
+def send(*, deliver_ms: int | None = None, delay_ms: int | None = None) -> Send:
     """A message that leaves at 100 ms."""
-    return Send(at_ms=100, who="p", message_id="m", topic="T", **moment)
+    return Send(
+        at_ms=100, who="p", message_id="m", topic="T", deliver_ms=deliver_ms, delay_ms=delay_ms
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,10 @@ def test_it_lasts_until_the_last_moment_that_was_asked_for(
 
 def test_a_refused_message_is_waited_for_only_as_a_level() -> None:
     """Its moment counts for nothing: it was never stored."""
-    events = [send(deliver_ms=90_000_000), Refused(at_ms=101, who="p", message_id="m", rule="R")]
+    events: list[Event] = [
+        send(deliver_ms=90_000_000),
+        Refused(at_ms=101, who="p", message_id="m", rule="R"),
+    ]
 
     assert last_moment_ms(events) == 100 + LEVEL_MAX_MS
 

@@ -36,7 +36,13 @@ def encoded(
 
 def waiting(number: int, **fields: Any) -> Message:  # noqa: ANN401 - passed on
     """A message of the timer topic."""
-    known = {"topic": "wheel", "flag": 7, "born_ms": 5, "born_host": HOST, "reconsume_times": 2}
+    known: dict[str, Any] = {
+        "topic": "wheel",
+        "flag": 7,
+        "born_ms": 5,
+        "born_host": HOST,
+        "reconsume_times": 2,
+    }
     return Message(
         queue_id=0, body=BODIES[number], properties=KEPT % number + DROPPED, **known | fields
     )

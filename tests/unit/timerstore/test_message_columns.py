@@ -28,13 +28,14 @@ def first_with(**changes: Any) -> Message:  # noqa: ANN401 - passed on
 
 def run(first: Message = FIRST, *, properties: bytes | None = None) -> MessageColumns:
     """Three messages for the queues 0, 3 and 0."""
-    ends = np.cumsum([len(body) for body in BODIES]).astype(np.int64)
+    sizes = np.array([len(body) for body in BODIES], np.int64)
+    ends = np.cumsum(sizes)
     text = first.properties if properties is None else properties
     rows = b"".join(text.replace(b"k0", b"k%d" % number) for number in range(3))
     return MessageColumns(
         first=first,
         queue_ids=np.array([0, 3, 0], np.int64),
-        bodies=Pieces(b"".join(BODIES), ends - [len(body) for body in BODIES], ends),
+        bodies=Pieces(b"".join(BODIES), ends - sizes, ends),
         properties=np.frombuffer(rows, np.uint8).reshape(3, -1),
         born_ms=np.array([100, 101, 102], np.int64),
     )

@@ -40,8 +40,9 @@ def encoded(row: Row, *, queue_offset: int, phy_offset: int) -> bytes:
 
 def pieces(texts: list[bytes]) -> Pieces:
     """Texts joined, and where each stands."""
-    ends = np.cumsum([len(text) for text in texts]).astype(np.int64)
-    return Pieces(b"".join(texts), ends - [len(text) for text in texts], ends)
+    sizes = np.array([len(text) for text in texts], np.int64)
+    ends = np.cumsum(sizes)
+    return Pieces(b"".join(texts), ends - sizes, ends)
 
 
 def columns(queues: TopicQueueTable, rows: list[Row]) -> RecordColumns:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -31,7 +33,7 @@ DONE = ProgressNote(
 )
 
 
-def job(account: str = "", **changes: object) -> BulkJob:
+def job(account: str = "", **changes: Any) -> BulkJob:  # noqa: ANN401 - passed on
     """A job that was opened at 3 ms."""
     return attrs.evolve(
         BulkJob(name="J", directory=DIRECTORY, job_ms=3, used_ms=3, account=account), **changes
@@ -82,7 +84,7 @@ def test_rows_are_adopted_or_refused() -> None:
 
 
 @pytest.mark.parametrize("notes", [{"commit": COMMITTED}, {"progress": DONE}])
-def test_a_job_is_known_by_its_parts(notes: dict[str, object]) -> None:
+def test_a_job_is_known_by_its_parts(notes: dict[str, Any]) -> None:
     """In any order; also when it is done, and the commit is gone."""
     one = job(**notes)
 

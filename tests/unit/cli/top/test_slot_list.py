@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -17,7 +19,11 @@ BUSY = attrs.evolve(
 )
 
 
-def drawn(snapshot: Snapshot, height: int = 4, **changes: object) -> list[str]:
+def drawn(
+    snapshot: Snapshot,
+    height: int = 4,
+    **changes: Any,  # noqa: ANN401 - passed on
+) -> list[str]:
     """The two lists as plain text."""
     view = attrs.evolve(View(address=ADDRESS, snapshot=snapshot), **changes)
     return [line.plain for line in lists(view, snapshot, height)]
@@ -81,7 +87,11 @@ ROW = PendingRow(
 )
 
 
-def opened(height: int = 9, width: int = WIDTH, **changes: object) -> list[str]:
+def opened(
+    height: int = 9,
+    width: int = WIDTH,
+    **changes: Any,  # noqa: ANN401 - passed on
+) -> list[str]:
     """The messages of a slot as plain text."""
     slot = attrs.evolve(Opened(from_ms=SLOT_MS, to_ms=SLOT_MS + 1000), **changes)
     view = View(address=ADDRESS, snapshot=BUSY, width=width)
@@ -97,7 +107,7 @@ def opened(height: int = 9, width: int = WIDTH, **changes: object) -> list[str]:
         ({"fault": "bad", "rows": (ROW,)}, "cannot be read: bad"),
     ],
 )
-def test_a_slot_without_rows_says_why(changes: dict[str, object], text: str) -> None:
+def test_a_slot_without_rows_says_why(changes: dict[str, Any], text: str) -> None:
     """It is being read, is empty, or cannot be read."""
     lines = opened(**changes)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -35,7 +37,7 @@ TAIL = timer_tail(deliver_ms=OUT_MS + 7, out_ms=OUT_MS, topic="T", queue_id=3)
 RECORD = stored(OWN + TAIL)
 
 
-def entry(record: bytes = RECORD, **changes: object) -> Entry:
+def entry(record: bytes = RECORD, **changes: Any) -> Entry:  # noqa: ANN401 - passed on
     """An entry of a message for queue 3 of topic T."""
     one = Entry(
         origin_py=PLACE,

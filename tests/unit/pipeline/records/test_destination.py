@@ -28,6 +28,7 @@ def test_a_destination_is_known_once_it_was_read() -> None:
     assert known_destination(ours) is None
     found = learn_destination(ours)
 
+    assert found is not None
     assert found == Destination("LearnedTopic", 3, java_hash("LearnedTopic"))
     assert found.target == ("LearnedTopic", 3)
     assert known_destination(ours) is found

@@ -41,7 +41,11 @@ def test_a_run_tells_destinations_and_moments() -> None:
     found = columns(*records)
     assert found is not None
 
-    assert [found.destinations[one].topic for one in found.destination_of] == ["A", "B", "A"]
+    assert [found.destinations[int(one)].topic for one in found.destination_of.tolist()] == [
+        "A",
+        "B",
+        "A",
+    ]
     assert found.by_topic() == {"A": 2, "B": 1}
     assert found.deliver_ms.tolist() == [SLOT_MS + 1, SLOT_MS + 1_000, SLOT_MS + 345]
     assert found.out_ms.tolist() == [SLOT_MS] * 3
@@ -55,7 +59,7 @@ def test_more_destinations_than_are_compared_at_once_are_found_too() -> None:
     found = columns(*map(record, topics))
     assert found is not None
 
-    assert [found.destinations[one].topic for one in found.destination_of] == topics
+    assert [found.destinations[int(one)].topic for one in found.destination_of.tolist()] == topics
     assert len(found.destinations) == COMPARED_MAX + 3
 
 

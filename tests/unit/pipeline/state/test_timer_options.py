@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -39,7 +41,10 @@ from timermq.pipeline.state.timer_options import (
         ("retry_interval_ms", 0),
     ],
 )
-def test_values_outside_their_range_are_refused(name: str, value: object) -> None:
+def test_values_outside_their_range_are_refused(
+    name: str,
+    value: Any,  # noqa: ANN401 - passed on
+) -> None:
     """Before a store is opened with them."""
     with pytest.raises(ValueError, match=r"expected|must be|level"):
         TimerOptions(**{name: value})

@@ -89,7 +89,7 @@ def test_a_seed_decides_by_chances() -> None:
 
 def test_the_same_seed_strikes_the_same_operations() -> None:
     """So a failure is seen again; other families take no draws."""
-    found = []
+    found = list[list[bool]]()
     for families in ([FAMILY], [OTHER]):
         plan = FaultDraw(Random(5), {Operation.WRITE: 0.5}, families=families)
         found.append([plan(access()) is not None for _ in range(20)])
