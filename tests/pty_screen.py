@@ -17,6 +17,8 @@ from contextlib import contextmanager
 
 import pyte
 
+from waiting import StillWaitingError
+
 WAIT_SECONDS = 30.0
 """A screen that does not show within this what it should is wrong."""
 
@@ -50,7 +52,8 @@ class PtyTerminal:
         deadline = time.monotonic() + seconds
         while not (what in self.text() if isinstance(what, str) else what(self.text())):
             left = deadline - time.monotonic()
-            assert left > 0, f"the screen never showed {what!r}:\n{self.text()}"
+            if left <= 0:
+                raise StillWaitingError(f"the screen never showed {what!r}:\n{self.text()}")
             self._read(left)
         return self.text()
 
@@ -102,7 +105,8 @@ class PtyScreen(PtyTerminal):
         """Read until the program ends; gives its exit code."""
         deadline = time.monotonic() + WAIT_SECONDS
         while self.process.poll() is None:
-            assert time.monotonic() < deadline, f"the program never ended:\n{self.text()}"
+            if time.monotonic() > deadline:
+                raise StillWaitingError(f"the program never ended:\n{self.text()}")
             self._read(0.05)
         while self._read(0.0):
             pass

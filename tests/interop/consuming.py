@@ -11,13 +11,13 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import attrs
 
 from timermq.client import OutgoingMessage, Producer
+from waiting import wait_until
 
 WAIT_SECONDS = 100.0
 """How long a test waits for what has to happen at once; a busy machine takes its time."""
@@ -72,12 +72,13 @@ class Consumers:
 
     def wait_until(self, holds: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
         """Wait until something is so."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                said = "\n".join(self.lines[-40:])
-                raise AssertionError(f"not so after {seconds} s; the clients said:\n{said}")
-            time.sleep(0.02)
+        wait_until(
+            holds,
+            seconds,
+            told=lambda: "the clients said:\n" + "\n".join(self.lines[-40:]),
+            is_over=lambda: self.process.poll() is not None,
+            pause=0.02,
+        )
 
     def deliveries(self, name: str = "") -> list[Delivery]:
         """What a consumer got, or all of them, in order."""

@@ -15,11 +15,13 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import attrs
+
+from interop.serving import ended_unless_ready
+from waiting import wait_until
 
 
 @attrs.frozen
@@ -239,13 +241,13 @@ def _start(
     with log.open("ab") as output:
         start_at = output.tell()
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-    deadline = time.monotonic() + START_SECONDS
-    while b"boot success" not in log.read_bytes()[start_at:]:
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            raise AssertionError(f"{command[-3]} did not start:\n{log.read_text()[-4000:]}")
-        time.sleep(0.05)
+    with ended_unless_ready(process):
+        wait_until(
+            lambda: b"boot success" in log.read_bytes()[start_at:],
+            START_SECONDS,
+            told=lambda: f"{command[-3]} did not start:\n{log.read_text()[-4000:]}",
+            is_over=lambda: process.poll() is not None,
+        )
     return process, log
 
 
@@ -259,16 +261,20 @@ def wait_registered(namesrv: str, listen: str) -> None:
     host, _, port = namesrv.split(";")[0].partition(":")
     header = b'{"code":106,"flag":0,"language":"JAVA","opaque":1,"version":0}'  # the cluster
     request = struct.pack(">ii", len(header) + 4, len(header)) + header
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+
+    def is_known() -> bool:
         with socket.create_connection((host, int(port)), timeout=START_SECONDS) as link:
             link.sendall(request)
             answer = link.makefile("rb")
             (size,) = struct.unpack(">i", answer.read(4))
-            if f'"{listen}"'.encode() in answer.read(size):
-                return
-        time.sleep(0.1)
-    raise AssertionError(f"{namesrv} does not know the broker {listen}")
+            return f'"{listen}"'.encode() in answer.read(size)
+
+    wait_until(
+        is_known,
+        START_SECONDS,
+        told=lambda: f"{namesrv} does not know the broker {listen}",
+        pause=0.1,
+    )
 
 
 def _free_ports(*distances: int) -> list[int]:

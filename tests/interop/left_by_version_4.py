@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -27,6 +26,7 @@ from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import DelayOffsets
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.record import Record
+from waiting import wait_until
 
 PLAIN, WORK, TRADE, GROUP = "Plain", "Work", "Trade", "Workers"
 TOPICS = (PLAIN, WORK, TRADE, f"%RETRY%{GROUP}", f"%DLQ%{GROUP}")
@@ -93,7 +93,7 @@ class Client4:
 
     def wait_for(self, topic: str, names: set[str]) -> None:
         """Until a topic holds them."""
-        wait_until(lambda: names <= {one.name for one in self.seen(topic)})
+        wait_until(lambda: names <= {one.name for one in self.seen(topic)}, WAIT_SECONDS)
 
 
 @attrs.frozen(kw_only=True)
@@ -246,7 +246,8 @@ class Told:
             self._send(client, WORK, name)
         client.tell("consume", WORK)
         client.program.hear("GOT", 3)
-        wait_until(lambda: {"dead"} == {one.name for one in client.seen(f"%DLQ%{GROUP}")})
+        dead = f"%DLQ%{GROUP}"
+        wait_until(lambda: {"dead"} == {one.name for one in client.seen(dead)}, WAIT_SECONDS)
         client.tell("leave")
         self._send(client, WORK, "later-0")
         self._send(client, WORK, "later-1")
@@ -276,7 +277,7 @@ class Told:
                 and f"{WORK}@{GROUP}" in offsets.read_text()
             )
 
-        wait_until(are_written)
+        wait_until(are_written, WAIT_SECONDS)
 
     # -- ours ---------------------------------------------------------------------------------
 
@@ -334,11 +335,3 @@ class Told:
 def waiting(records: list[Record]) -> Iterator[Record]:
     """Those that stand in the queues of levels."""
     return (one for one in records if one.topic == SCHEDULE_TOPIC)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"not so after {WAIT_SECONDS} s"
-        time.sleep(0.1)

@@ -8,12 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Protocol
 
 import attrs
+
+from waiting import wait_until
 
 READY_SECONDS = 30.0
 
@@ -62,14 +63,26 @@ def start(
     with log.open("ab") as output:
         start_at = output.tell()
         process = subprocess.Popen(command, stdout=output, stderr=output, env=_environment())
-    deadline = time.monotonic() + READY_SECONDS
-    while b"broker ready" not in log.read_bytes()[start_at:]:
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            raise AssertionError(f"the broker did not become ready:\n{log.read_text()[-4000:]}")
-        time.sleep(0.02)
+    with ended_unless_ready(process):
+        wait_until(
+            lambda: b"broker ready" in log.read_bytes()[start_at:],
+            READY_SECONDS,
+            told=lambda: f"the broker is not ready:\n{log.read_text()[-4000:]}",
+            is_over=lambda: process.poll() is not None,
+            pause=0.02,
+        )
     return Broker(process, store, listen, namesrv, log)
+
+
+@contextlib.contextmanager
+def ended_unless_ready(process: subprocess.Popen[bytes]) -> Generator[None]:
+    """Kills a process when the wait for it, in the block, fails."""
+    try:
+        yield
+    except AssertionError:
+        process.kill()
+        process.wait()
+        raise
 
 
 class StartBroker(Protocol):

@@ -12,6 +12,8 @@ from typing import IO
 
 import attrs
 
+from waiting import StillWaitingError
+
 ANSWER_SECONDS = 60.0
 END = "### DONE"
 
@@ -38,7 +40,7 @@ class Talking:
             try:
                 self.heard.append(self.lines.get(timeout=max(deadline - time.monotonic(), 0.001)))
             except queue.Empty:
-                raise AssertionError(
+                raise StillWaitingError(
                     f"expected {count} lines {beginning!r}, found {len(found)}:\n"
                     + "\n".join(self.heard[-60:])
                 ) from None

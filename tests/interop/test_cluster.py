@@ -14,6 +14,7 @@ import pytest
 from interop.java_peer import JavaBroker, JavaPeer
 from interop.serving import Broker, serving
 from interop.talking import Talking, talking
+from waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -40,9 +41,7 @@ class Cluster:
 
     def wait_brokers(self, *names: str) -> None:
         """Wait until exactly these are known."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while sorted(found := self.brokers()) != sorted(names):
-            assert time.monotonic() < deadline, (found, names)
+        wait_until(lambda: sorted(self.brokers()) == sorted(names), WAIT_SECONDS, told=self.brokers)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from interop.java_peer import JavaPeer
 from interop.lives import ROUND, cpp_consumer
 from interop.serving import serving
 from interop.talking import Talking, talking
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,12 +38,14 @@ def brokers(admin: Talking) -> set[str]:
 
 def wait_known(admin: Talking, topic: str = "") -> None:
     """Wait until a name server knows both brokers, and both as those of a topic."""
-    deadline = time.monotonic() + KNOWN_AGAIN_SECONDS
-    while brokers(admin) != NAMES or (
-        topic and not all(f'"{name}"' in admin.ask(f"topicRoute -t {topic}") for name in NAMES)
-    ):
-        assert time.monotonic() < deadline, admin.heard
-        time.sleep(0.2)
+
+    def are_known() -> bool:
+        route = admin.ask(f"topicRoute -t {topic}") if topic else ""
+        return brokers(admin) == NAMES and (
+            not topic or all(f'"{name}"' in route for name in NAMES)
+        )
+
+    wait_until(are_known, KNOWN_AGAIN_SECONDS, told=lambda: admin.heard, pause=0.2)
 
 
 def make_topic(admin: Talking, topic: str) -> None:

@@ -29,6 +29,7 @@ from timermq.cli import main
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.sink import SinkOptions, job_report
 from timermq.timerstore.os_disk import OsDisk
+from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -52,12 +53,12 @@ def killed(argv: list[str], is_time: Callable[[], bool]) -> None:
         start_new_session=True,
         text=True,
     )
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_time():
-        if driver.poll() is not None or time.monotonic() > deadline:
-            driver.kill()
-            raise AssertionError(f"the moment did not come:\n{driver.communicate()[1][-2000:]}")
-        time.sleep(0.001)
+    try:
+        wait_until(is_time, SECONDS_MAX, is_over=lambda: driver.poll() is not None, pause=0.001)
+    except AssertionError as error:
+        driver.kill()
+        error.add_note(driver.communicate()[1][-2000:])
+        raise
     os.killpg(driver.pid, signal.SIGKILL)
     assert driver.wait() == -signal.SIGKILL
     driver.communicate()
