@@ -13,9 +13,9 @@ cancel messages recalled shortly before their moment, with success: how many arr
 hour   bytes that an hour writes while messages wait for the days after
 ====== =============================================================================================
 
-Run: ``PYTHONPATH=tests python perf/beside_rocketmq.py [early burst killed cancel hour]``; all but
-``hour`` by default; ``--scale 0.5`` asks with half the load; ``--keep`` keeps the answers in
-results/rocketmq.json, those of other questions as they are.
+Run: ``PYTHONPATH=tests python perf/beside_rocketmq.py [early burst killed cancel hour | all]``;
+all but ``hour`` by default; ``--scale 0.5`` asks with half the load; ``--keep`` keeps the answers
+in results/rocketmq.json, those of other questions as they are.
 """
 
 from __future__ import annotations
@@ -259,6 +259,8 @@ QUESTIONS: Mapping[str, Callable[[Start, float], Facts]] = {
     "killed": killed,
     "cancel": cancel,
 }
+GROUPS: Mapping[str, Sequence[str]] = {"timed": [*QUESTIONS], "all": [*QUESTIONS, "hour"]}
+"""Names for several questions."""
 
 
 def ask(names: Iterable[str], starts: Mapping[str, Start], scale: float) -> list[dict[str, Any]]:
@@ -288,11 +290,12 @@ def merged(before: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> l
 def main() -> None:
     """Ask, print and perhaps keep."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*QUESTIONS, "hour", "timed"], default="timed")
+    parser.add_argument("names", nargs="*", choices=[*GROUPS["all"], *GROUPS], default="timed")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--keep", action="store_true", help="keep this result in results/")
     args = parser.parse_args()
-    names: list[str] = list(QUESTIONS) if "timed" in args.names else args.names
+    asked: list[str] = [args.names] if isinstance(args.names, str) else args.names
+    names = list(dict.fromkeys(name for one in asked for name in GROUPS.get(one, [one])))
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
         peer = compiled(Path(folder))
         starts: dict[str, Start] = {"timermq": broker_process}
