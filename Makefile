@@ -81,9 +81,10 @@ clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz
 
 ASKS ?= 3
-figures: $(STAMP)  ## measure all that docs/performance.md shows: an hour and a half, 12 GB of disk
+figures: $(STAMP)  ## measure all that docs/performance.md shows: three hours, 12 GB of disk
 	$(BIN)/python perf/record.py questions --asks $(ASKS) --keep
 	$(BIN)/python perf/record.py peers --keep
+	PYTHONPATH=tests $(BIN)/python perf/beside_rocketmq.py all --keep
 	$(BIN)/python perf/bench_burst_lateness.py --keep
 	$(BIN)/python perf/bench_pending_cost.py --keep
 	$(BIN)/python perf/bench_promises.py --keep

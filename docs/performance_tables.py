@@ -243,6 +243,43 @@ def _bounded_row(answer: Mapping[str, Any], beside: str = "") -> str:
     return f"| {answer['question']} | {bound} | {value} | {answer['unit']}{settings}{beside} |"
 
 
+ROCKETMQ_ROWS: Mapping[tuple[str, str], str] = {
+    ("early", "early"): "messages at random milliseconds: early, of {messages:,}",
+    ("early", "earliest_ms"): "… the earliest, ms before its moment",
+    ("early", "p50_ms"): "… half of all arrived, ms after their moment",
+    ("early", "p99_ms"): "… 99 %, ms",
+    ("early", "last_ms"): "… the last, ms",
+    ("burst", "last_ms"): "{messages:,} of one instant: the last, ms after it",
+    ("killed", "lost"): "kill -9 while {messages:,} of one instant are delivered: lost",
+    ("killed", "twice"): "… twice on the topic",
+    ("cancel", "recalled"): "recalled at most two seconds before the moment: with success, "
+    "of {messages:,}",
+    ("cancel", "arrived_all_the_same"): "… of these arrived all the same",
+    ("hour", "written_mb"): "an hour while {messages:,} wait: written, MB",
+}
+"""Question and fact to what the row says."""
+
+
+def rocketmq() -> list[str]:
+    """The ways of timers beside those of RocketMQ's own broker."""
+    result = kept("rocketmq")
+    answers = {(one["question"], one["broker"]): one for one in result["answers"]}
+    brokers = list(dict.fromkeys(broker for _, broker in answers))
+    lines = [
+        _of(result),
+        "",
+        f"| | {' | '.join(brokers)} |",
+        f"| --- |{' ---: |' * len(brokers)}",
+    ]
+    for (question, fact), text in ROCKETMQ_ROWS.items():
+        cells = [answers[question, broker] for broker in brokers]
+        row = " | ".join(
+            _number(max(one[fact], 0) if "earliest" in fact else one[fact]) for one in cells
+        )
+        lines.append(f"| {text.format_map(cells[0])} | {row} |")
+    return lines
+
+
 SPARK_JOBS: Mapping[str, str] = {
     "timerlog": "every unit of the timer log, the columns that stand in the file",
     "timerlog_all": "those that are made of it too",
@@ -321,6 +358,7 @@ TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "overload": overload,
     "attack_cost": attack_cost,
     "spark": spark,
+    "rocketmq": rocketmq,
 }
 
 

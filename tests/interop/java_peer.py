@@ -135,6 +135,8 @@ class JavaPeer:
     classes: Path
     jars: Path
     broker_class: str = "org.apache.rocketmq.broker.BrokerStartup"
+    java: tuple[str, ...] = HEAP
+    """Flags of Java."""
 
     @classmethod
     def compiled(cls, classes: Path, jars: Path) -> JavaPeer:
@@ -218,7 +220,7 @@ class JavaPeer:
     def command(self, main_class: str, home: Path) -> list[str]:
         """Command line of a class; ``home`` stands in for the user's folder (logs, offsets)."""
         classpath = f"{self.classes}:{self.jars}/*"
-        return ["java", *HEAP, *UNMAPS, f"-Duser.home={home}", "-cp", classpath, main_class]
+        return ["java", *self.java, *UNMAPS, f"-Duser.home={home}", "-cp", classpath, main_class]
 
     def _command(self, main_class: str, run_dir: Path, settings: Mapping[str, str]) -> list[str]:
         logging = run_dir / "home" / "conf"
