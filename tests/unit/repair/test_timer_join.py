@@ -8,6 +8,7 @@ import trio
 
 from fakes import ManualClock
 from small_store import open_store
+from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.repair.finding import Finding, Step
 from timermq.repair.spool import Spool
@@ -22,6 +23,9 @@ from unit.repair.timer_records import OUT_MS, delete, delivery, rocketmq_deliver
 
 READ = TimerCheckpoint(last_read_time_ms=OUT_MS - 5_000, last_timer_queue_offset=1 << 40)
 """Everything is enqueued, and no slot of these messages is read."""
+
+NO_ENGINES = TimerEngines(snapshots=(), has_timeline=False, is_5_4=False)
+"""A store that RocketMQ 5.4 has not opened."""
 
 
 @attrs.frozen(kw_only=True)
@@ -71,7 +75,7 @@ class Case:
             )
             spool.add(offset_py // log.row.segment_size, row)
         options = TimerOptions(slots_total=10)
-        found = list(TimerJoin(log, spool, checkpoint, options).find())
+        found = list(TimerJoin(log, spool, checkpoint, NO_ENGINES, options).find())
         spool.close()
         log.close()
         return found

@@ -10,10 +10,22 @@ OUT_MS = 1_700_000_010_000
 
 
 def waiting(
-    key: str, *, out_ms: int = OUT_MS, origin_py: int | None = None, **tail: int
+    key: str,
+    *,
+    out_ms: int = OUT_MS,
+    origin_py: int | None = None,
+    rolls: int = 0,
+    order_py: int = 0,
 ) -> Message:
     """A message for topic T; with an origin it was moved or rolled from there."""
-    end = timer_tail(deliver_ms=out_ms + 1, out_ms=out_ms, topic="T", queue_id=0, **tail)
+    end = timer_tail(
+        deliver_ms=out_ms + 1,
+        out_ms=out_ms,
+        topic="T",
+        queue_id=0,
+        rolls=rolls,
+        order_py=order_py,
+    )
     prepared = 0 if origin_py is None else origin_of(origin_py)
     return Message(
         TIMER_TOPIC, 0, b"x", f"UNIQ_KEY\x01{key}\x02".encode() + end, prepared_offset=prepared

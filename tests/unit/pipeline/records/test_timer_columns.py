@@ -13,9 +13,23 @@ from timermq.timerstore.record_block import RecordBlock
 SLOT_MS = 1_700_000_000_000
 
 
-def record(topic: str = "T", ahead_ms: int = 1, *, slot_ms: int = SLOT_MS, **tail: int) -> bytes:
+def record(
+    topic: str = "T",
+    ahead_ms: int = 1,
+    *,
+    slot_ms: int = SLOT_MS,
+    rolls: int = 0,
+    order_py: int = 0,
+) -> bytes:
     """A record of a message for queue 3 that is due so long behind the start of its slot."""
-    end = timer_tail(deliver_ms=slot_ms + ahead_ms, out_ms=slot_ms, topic=topic, queue_id=3, **tail)
+    end = timer_tail(
+        deliver_ms=slot_ms + ahead_ms,
+        out_ms=slot_ms,
+        topic=topic,
+        queue_id=3,
+        rolls=rolls,
+        order_py=order_py,
+    )
     return stored(b"UNIQ_KEY\x01K\x02" + end)
 
 
