@@ -114,7 +114,7 @@ async def test_a_newer_pull_waits_for_the_answer(autojump_clock: MockClock) -> N
         assert trio.current_time() < REST
 
 
-async def test_an_older_answer_serves_nobody(autojump_clock: MockClock) -> None:
+async def test_an_older_answer_serves_no_pull(autojump_clock: MockClock) -> None:
     """Who tells an older version is refused as ever; what it told does not count either."""
     async with staged() as stage:
         await stage.client.send(pull(1))

@@ -91,4 +91,4 @@ def test_the_unit_of_a_torn_move_is_cut_off(*, is_torn: bool) -> None:
     rig.link()
     cut_torn_move(log, rig.store, 0)
 
-    assert units(log) == (1 if is_torn else 3)
+    assert units(log) == (1 if is_torn else 4)

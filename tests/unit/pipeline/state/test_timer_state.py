@@ -40,7 +40,7 @@ PARTS = {
     "quarantine_release": "entry",
     "transactions": "entry",
     "ingest_task": "bulk",
-    "broker_info_processor": "pages",
+    "runtime_info": "pages",
     "clock_processor": "pages",
     "explain_processor": "pages",
     "watch_snapshot": "pages",
