@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Iterator
 
 import attrs
 
-from .manifest import MANIFEST, Manifest, Piece, Stored, decode_list, digest
+from .manifest import MANIFEST, Manifest, Piece, Stored, WholeSegment, decode_list, digest
 from .target import BackupError, Target
 
 
@@ -51,22 +51,21 @@ class BackupObjects:
             )
         return data
 
-    async def pieces(self, first: int, end: int) -> AsyncGenerator[Piece]:
-        """The pieces that hold some of [first, end) of the log, ascending.
+    async def pieces_of(self, segment: WholeSegment | None) -> tuple[Piece, ...]:
+        """The pieces of a whole segment, ascending; without one those of the newest, unfinished.
 
         Raises:
-            BackupError: A list of pieces is missing or damaged.
+            BackupError: The list of pieces is missing or damaged.
             TargetError: The target cannot be read.
         """
-        manifest = self.manifest
-        for segment in manifest.whole:
-            if segment.start < end and segment.end > first:
-                for piece in decode_list(await self.read(segment)):
-                    if piece.start < end and piece.end > first:
-                        yield piece
-        for piece in manifest.pieces:
-            if piece.start < end and piece.end > first:
-                yield piece
+        if segment is None:
+            return self.manifest.pieces
+        return decode_list(await self.read(segment))
+
+    def segments(self) -> Iterator[WholeSegment | None]:
+        """The segments of the log, ascending; the last one is the unfinished one, as None."""
+        yield from self.manifest.whole
+        yield None
 
     async def bytes_of(self, first: int, end: int) -> bytes | None:
         """Bytes of the log; None when the backup has not all of them.
@@ -76,7 +75,11 @@ class BackupObjects:
             TargetError: The target cannot be read.
         """
         found = bytearray()
-        async for piece in self.pieces(first, end):
-            data = await self.read(piece)
-            found += data[max(first - piece.start, 0) : end - piece.start]
+        for segment in self.segments():
+            if segment is not None and (segment.start >= end or segment.end <= first):
+                continue
+            for piece in await self.pieces_of(segment):
+                if piece.start < end and piece.end > first:
+                    data = await self.read(piece)
+                    found += data[max(first - piece.start, 0) : end - piece.start]
         return bytes(found) if len(found) == end - first else None

@@ -93,14 +93,12 @@ class Manifest:
     @property
     def start(self) -> int:
         """Where the log of the backup begins; 0 without any."""
-        first = (*self.whole, *self.pieces)[:1]
-        return first[0].start if first else 0
+        return next((one.start for one in (*self.whole[:1], *self.pieces[:1])), 0)
 
     @property
     def end(self) -> int:
         """Where it ends."""
-        last = (*self.whole[-1:], *self.pieces)[-1:]
-        return last[0].end if last else 0
+        return next((one.end for one in (*self.pieces[-1:], *self.whole[-1:])), 0)
 
     def objects(self) -> Iterator[str]:
         """The names of all objects it names, but of those that lists name."""

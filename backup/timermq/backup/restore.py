@@ -7,15 +7,16 @@ serving the directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import attrs
 
-from timermq.timerstore.disk import Disk, File
+from timermq.timerstore.disk import Disk
 from timermq.timerstore.mapped_file_queue import NAME_DIGITS
 
 from .backup_objects import BackupObjects
+from .manifest import Piece
 from .tables import DIRECTORY
 from .target import BackupError
 
@@ -81,35 +82,28 @@ class Restore:
             self.disk.sync_dir_now(place.rpartition("/")[0])
 
     async def _write_log(self) -> None:
+        at = self.objects.manifest.start
+        for segment in self.objects.segments():
+            pieces = await self.objects.pieces_of(segment)
+            if pieces:
+                await self._write_segment(at, pieces)
+                at = pieces[-1].end
+
+    async def _write_segment(self, at: int, pieces: Sequence[Piece]) -> None:
+        """Write a segment whose first byte in the backup must be at a position."""
         manifest = self.objects.manifest
-        at, segment, file = manifest.start, -1, None
-        try:
-            async for piece in self.objects.pieces(manifest.start, manifest.end):
+        start = at - at % manifest.segment_size
+        path = f"{self.root}/commitlog/{start:0{NAME_DIGITS}d}"
+        with closing(self.disk.open(path, create=True)) as file:
+            file.allocate(manifest.segment_size)
+            for piece in pieces:
                 if piece.start != at:
                     raise BackupError(
                         f"{self.objects.target.place}: {piece.name}: expected the log from {at} "
                         f"on, found {piece.start}"
                     )
-                start = piece.start - piece.start % manifest.segment_size
-                if file is None or start != segment:
-                    self._finish(file)
-                    segment, file = start, self._begin(start)
-                file.write(piece.start - start, await self.objects.read(piece))
+                file.write(at - start, await self.objects.read(piece))
                 at = piece.end
                 if self.progress is not None:
                     self.progress(at - manifest.start, manifest.end - manifest.start)
-            self._finish(file)
-            file = None
-        finally:
-            if file is not None:
-                file.close()
-
-    def _begin(self, start: int) -> File:
-        file = self.disk.open(f"{self.root}/commitlog/{start:0{NAME_DIGITS}d}", create=True)
-        file.allocate(self.objects.manifest.segment_size)
-        return file
-
-    def _finish(self, file: File | None) -> None:
-        if file is not None:
             self.disk.sync_now(file)
-            file.close()

@@ -249,8 +249,9 @@ class Shipper:
         old, new = await self._names_of(self.manifest, manifest)
         await self.target.put(MANIFEST, data)
         self._bytes, self.manifest = data, manifest
+        # A piece may be merged in the round that has put it.
+        self._throw_away((old | set(self._put_names)) - new)
         self._put_names = []
-        self._throw_away(old - new)
 
     async def _names_of(self, old: Manifest, new: Manifest) -> tuple[set[str], set[str]]:
         """Names of objects of two manifests, without the lists and pieces that both have."""
