@@ -108,4 +108,4 @@ class BackupMachine(RuleBasedStateMachine):
 
 
 TestBackup = BackupMachine.TestCase
-TestBackup.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+TestBackup.settings = settings(max_examples=50, stateful_step_count=15, deadline=None)

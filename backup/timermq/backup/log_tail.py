@@ -36,7 +36,7 @@ class LogPiece:
 
     @property
     def end(self) -> int:
-        """Position behind the piece."""
+        """Position behind its last byte."""
         return self.start + len(self.data)
 
 
@@ -61,10 +61,13 @@ class LogTail:
         """Whether the last look ended at bytes that a second look may take for damage."""
         return self._doubt is not None
 
-    def segments(self) -> list[tuple[int, int]]:
+    def oldest(self) -> tuple[int, int] | None:
+        """Start and length of the oldest segment; None without any."""
+        return next(self.segments(), None)
+
+    def segments(self) -> Iterator[tuple[int, int]]:
         """Start and length of each segment file that has a length, ascending."""
         directory = f"{self.root}/commitlog"
-        found: list[tuple[int, int]] = []
         for name in self.disk.list_dir(directory):
             if len(name) == NAME_DIGITS and name.isascii() and name.isdigit():
                 try:
@@ -73,8 +76,7 @@ class LogTail:
                 except FileNotFoundError:
                     continue  # cleaned meanwhile
                 if size:
-                    found.append((int(name), size))
-        return found
+                    yield int(name), size
 
     def piece_at(self, position: int, segment_size: int, *, is_stopped: bool) -> LogPiece | None:
         """The records from a position on; None when there is none yet.
@@ -100,6 +102,7 @@ class LogTail:
 
     def _records(self, file: File, first: int, start: int, is_stopped: bool) -> LogPiece | None:
         view = file.map()
+        file.will_need([(first, self.piece_size)])
         size, at, newest, damaged = len(view), first, 0, 0
         while at < size and at - first < self.piece_size:
             reason, length = look_at(view, at, size, start, is_whole=True)

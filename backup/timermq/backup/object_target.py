@@ -46,7 +46,9 @@ class ObjectTarget:
         import obstore
 
         def listed() -> list[str]:
-            return [one["path"] for many in obstore.list(self._store) for one in many]
+            # Its overloads name a type of the library arro3, which is not installed.
+            found = obstore.list(self._store)  # pyright: ignore[reportUnknownMemberType]
+            return [one["path"] for many in found for one in many]
 
         return await self._call(listed)
 

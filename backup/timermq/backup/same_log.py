@@ -38,8 +38,7 @@ class SameLog:
         manifest = self.objects.manifest
         if not (manifest.whole or manifest.pieces):
             return manifest
-        segments = self.tail.segments()
-        starts = {start for start, size in segments if size == manifest.segment_size}
+        starts = {start for start, size in self.tail.segments() if size == manifest.segment_size}
         whole, pieces = list(manifest.whole), list(manifest.pieces)
         while True:
             while pieces:

@@ -130,8 +130,9 @@ class Shipper:
         small = sum(one.size < self.piece_size // 2 for one in manifest.pieces)
         if small >= MERGE_COUNT:
             manifest = await self._merge(manifest)
-        oldest = min((start for start, _ in self.tail.segments()), default=0)
-        manifest = without_cleaned(manifest, oldest, begun_ms - self.keep_ms)
+        oldest = self.tail.oldest()
+        if oldest is not None:
+            manifest = without_cleaned(manifest, oldest[0], begun_ms - self.keep_ms)
         manifest = attrs.evolve(manifest, is_complete=True)
         is_quiet = begun_ms - self.manifest.shipped_ms < QUIET_MS
         if manifest != self.manifest or not is_quiet:
@@ -146,11 +147,11 @@ class Shipper:
         """Put the new pieces; the manifest with them, and their bytes."""
         size = unsaved = 0
         while True:
-            segments = self.tail.segments()
-            if not segments:
+            oldest = self.tail.oldest()
+            if oldest is None:
                 return manifest, size
-            manifest = self._begun(manifest, *segments[0])
-            position = max(manifest.end, segments[0][0])
+            manifest = self._begun(manifest, *oldest)
+            position = max(manifest.end, oldest[0])
             piece = self.tail.piece_at(position, manifest.segment_size, is_stopped=is_stopped)
             if piece is None:
                 return manifest, size

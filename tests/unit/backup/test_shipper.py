@@ -191,7 +191,7 @@ async def test_damage_in_the_store_is_shipped_and_told() -> None:
 
 
 async def test_damage_behind_the_shipper_changes_nothing() -> None:
-    """The good record in the backup stays, whoever starts anew."""
+    """The good record in the backup stays when another shipper begins."""
     rig = BackupRig()
     put_bodies(open_store(rig.disk, rig.clock), *BODIES)
     await rig.ship()

@@ -11,14 +11,11 @@ import sys
 
 import trio
 
-from timermq.backup.backup_objects import BackupObjects
-from timermq.backup.record_source import PutBack, RecordSource
 from timermq.pipeline.clock.clock import SystemClock
 from timermq.repair.store_check import CheckedStore
 from timermq.repair.store_repair import RepairReport, StoreRepair
 
 from ..arguments import OneLineParser, add_json
-from ..backup_target import named_target
 from ..output import print_json, print_table
 from ..store_flags import add_store_arguments
 from .check import COLUMNS, print_findings
@@ -47,9 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return print_findings(args, store.find())
     if args.source is not None:
-        for one in trio.run(_put_back, args.source, store):
-            text = f"commit log: {one.size} bytes at {one.position} put back from {args.source}"
-            print(text, file=sys.stderr)
+        _put_back(args.source, store)
     report = trio.run(StoreRepair(store, SystemClock().now_ms).run)
     if args.json:
         print_json(finding.row() for finding in report.findings)
@@ -59,10 +54,20 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.is_repaired else 1
 
 
-async def _put_back(source: str, store: CheckedStore) -> list[PutBack]:
-    """Put back what a backup has of what the log has lost."""
-    objects = await BackupObjects.load(named_target(source, store.disk))
-    return await RecordSource(objects=objects, store=store).run()
+def _put_back(source: str, store: CheckedStore) -> None:
+    """Put back what a backup has of what the log has lost, and say what."""
+    from timermq.backup.backup_objects import BackupObjects
+    from timermq.backup.record_source import PutBack, RecordSource
+
+    from ..backup_target import named_target
+
+    async def put_back() -> list[PutBack]:
+        objects = await BackupObjects.load(named_target(source, store.disk))
+        return await RecordSource(objects=objects, store=store).run()
+
+    for one in trio.run(put_back):
+        text = f"commit log: {one.size} bytes at {one.position} put back from {source}"
+        print(text, file=sys.stderr)
 
 
 def _summary(report: RepairReport) -> dict[str, object]:
