@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 
 from fakes import ManualClock
-from small_store import ROOT, open_store, read_bodies
+from small_store import ROOT, open_store, read_bodies, small_options
 from timermq.backup.backup_objects import BackupObjects
 from timermq.backup.directory_target import DirectoryTarget
 from timermq.backup.restore import Restore
@@ -102,6 +102,7 @@ class BackupRig:
             now_ms=self.clock.now_ms,
             keep_ms=self.keep_ms,
             is_served=lambda: self.is_served,
+            queue_file_size=small_options().mapped_file_size_consume_queue,
             piece_size=PIECE_SIZE,
         )
 

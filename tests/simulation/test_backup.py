@@ -17,13 +17,14 @@ from damaged_stores import (
     serve_on,
     small_image,
 )
-from simulation.staged_service import ROOT
+from simulation.staged_service import ROOT, SMALL_FILES
 from timermq.backup.backup_objects import BackupObjects
 from timermq.backup.directory_target import DirectoryTarget
 from timermq.backup.record_source import RecordSource
 from timermq.backup.restore import Restore
 from timermq.backup.shipper import Shipper
 from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.record import decode_record, record_topic
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +39,7 @@ async def backup_of(disk: MemoryDisk) -> BackupObjects:
         now_ms=lambda: LATER_MS,
         keep_ms=0,
         is_served=lambda: False,
+        queue_file_size=SMALL_FILES.mapped_file_size_consume_queue,
         piece_size=2_000,
     )
     await shipper.round()
@@ -60,7 +62,14 @@ async def test_timers_of_a_restored_store(
         assert (await repair(checked(restored))).left == ()
         assert [] == damage_of(checked(restored))
     arrived = await serve_on(restored)
+    bodies = {decode_record(data).body for data in records(restored).values() if b"gone" in data}
+    delivered = {
+        decode_record(data).body
+        for data in records(restored).values()
+        if record_topic(data).startswith(b"T") and b"gone" in data
+    }
     assert {f"m{number}": 1 for number in range(sent)} == dict(arrived)
+    assert (sent > 9, set()) == (bool(bodies), delivered), "a cancelled message has arrived"
 
 
 @pytest.mark.parametrize("loss", ["body", "head", "sector"])

@@ -7,6 +7,7 @@ own tools (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT``). Encryption 
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,9 +16,12 @@ import trio
 from .target import TargetError
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
 T = TypeVar("T")
+
+RETRIES: RetryConfig = {"max_retries": 2, "retry_timeout": datetime.timedelta(seconds=10)}
+"""Few and soon: the shipper says that the target refuses, and tries again itself."""
 
 
 class ObjectTarget:
@@ -37,7 +41,7 @@ class ObjectTarget:
 
         self.place = url
         try:
-            self._store: ObjectStore = from_url(url)
+            self._store: ObjectStore = from_url(url, retry_config=RETRIES)
         except (BaseError, ValueError) as error:
             raise self._error(error) from error
 
@@ -90,7 +94,7 @@ class ObjectTarget:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> TargetError:
-        found = " ".join(str(error).split())[:300]
+        found = " ".join(str(error).partition("Debug source")[0].split())
         return TargetError(
             f"{self.place}: expected an object store that takes a backup, found: {found}"
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 import structlog
 
+from timermq.timerstore.consume_queue_table import QueueKey
 from timermq.timerstore.disk import Disk
 
 from .backup_objects import BackupObjects
@@ -27,6 +28,7 @@ from .manifest import (
     digest,
     encode_list,
 )
+from .queue_ends import REGISTER, cleaned_queue_ends, with_ends
 from .retention import begun_at, without_cleaned
 from .same_log import SameLog
 from .tables import Tables
@@ -70,6 +72,7 @@ class Shipper:
         keep_ms: How long segments stay in the backup that are cleaned in the store, by the store
             time of their newest record.
         is_served: Whether a broker serves the store.
+        queue_file_size: Bytes of one file of a queue.
         piece_size: Bytes of one object; smaller in tests.
     """
 
@@ -79,6 +82,7 @@ class Shipper:
     now_ms: Callable[[], int]
     keep_ms: int
     is_served: Callable[[], bool]
+    queue_file_size: int
     piece_size: int = PIECE_SIZE
     tail: LogTail = attrs.field(init=False)
     manifest: Manifest = attrs.field(factory=Manifest, init=False)
@@ -92,6 +96,8 @@ class Shipper:
     _is_known: bool = attrs.field(default=False, init=False)
     """``manifest`` is that of the target and fits the store."""
     _has_listed: bool = attrs.field(default=False, init=False)
+    _queue_ends: tuple[int, dict[QueueKey, int]] = attrs.field(default=(0, {}), init=False)
+    """Start of the log, and the ends of the queues that had nothing in it then."""
     _put_names: list[str] = attrs.field(factory=list[str], init=False)
     """Objects put in this round."""
     _garbage: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
@@ -123,7 +129,7 @@ class Shipper:
 
     async def _ship(self, manifest: Manifest) -> Shipped:
         begun_ms, is_stopped = self.now_ms(), not self.is_served()  # before the look at the log
-        positions = self._tables.read(with_positions=True)
+        positions = self._positions()
         manifest, size = await self._ship_log(manifest, is_stopped)
         tables = {**positions, **self._tables.read(with_positions=False)}
         manifest = await self._put_tables(manifest, tables)
@@ -223,6 +229,16 @@ class Shipper:
         return Piece(name=stored.name, sha256=stored.sha256, start=start, end=end)
 
     # -- tables, manifest, garbage ----------------------------------------------------------------
+
+    def _positions(self) -> dict[str, bytes]:
+        """The tables with positions, as they are before the log is looked at."""
+        start, _ = self.tail.oldest() or (0, 0)
+        if start != self._queue_ends[0]:
+            ends = cleaned_queue_ends(self.disk, self.root, self.queue_file_size, start)
+            self._queue_ends = start, ends
+        tables = self._tables.read(with_positions=True)
+        register = with_ends(tables.get(REGISTER), self._queue_ends[1])
+        return tables if register is None else {**tables, REGISTER: register}
 
     async def _put_tables(self, manifest: Manifest, tables: dict[str, bytes]) -> Manifest:
         stored: dict[str, Stored] = {}

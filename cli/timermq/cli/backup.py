@@ -17,7 +17,7 @@ import trio
 from timermq.backup.ship_loop import ship_on, ship_once
 from timermq.backup.shipper import Shipper
 from timermq.pipeline.clock.clock import SystemClock
-from timermq.pipeline.recovery.store_sizes import expect_store
+from timermq.pipeline.recovery.store_sizes import measure
 from timermq.timerstore.os_disk import OsDisk, is_locked
 
 from .arguments import OneLineParser, UsageError, complete_directories, duration
@@ -62,13 +62,16 @@ def run(args: argparse.Namespace) -> int:
     configuration = load_configuration(args, {"store_path_root_dir": ("--store", args.store)})
     configure_logs(configuration.serve.log_format)
     disk, root = OsDisk(), os.path.normpath(configuration.serve.store_path_root_dir)
-    expect_store(disk, root)
+    measured, _ = measure(
+        disk, root, configuration.store, configuration.timer, configuration.configured()
+    )
     shipper = Shipper(
         disk=disk,
         root=root,
         target=named_target(args.target, disk),
         now_ms=SystemClock().now_ms,
         keep_ms=args.keep,
+        queue_file_size=measured.mapped_file_size_consume_queue,
         is_served=partial(is_locked, f"{root}/lock"),
     )
     if args.once:

@@ -7,12 +7,14 @@ import itertools
 import pytest
 
 from backup_rig import PLACE, BackupRig, refusal
-from small_store import ROOT, open_store, put_bodies, small_options
+from small_store import ROOT, message, open_store, put_bodies, read_bodies, small_options
 from timermq.backup.backup_objects import BackupObjects
+from timermq.backup.queue_ends import with_ends
 from timermq.backup.restore import Restore
 from timermq.backup.shipper import GARBAGE_MS, MERGE_COUNT
 from timermq.backup.target import BackupError, TargetError
 from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.config_file import fastjson
 from timermq.timerstore.errors import StoreFormatError
 
 BODIES = [f"body-{number:03d}-{'x' * 100}" for number in range(30)]
@@ -266,6 +268,36 @@ async def test_damaged_backups_are_named(damage: str) -> None:
         await Restore(objects=objects, disk=disk, root=ROOT).run()
     with pytest.raises(StoreFormatError):
         open_store(disk, rig.clock)
+
+
+async def test_a_queue_whose_messages_are_all_cleaned() -> None:
+    """Its next offset is that of the store: groups have committed it, and no message tells it."""
+    rig = BackupRig()
+    store = open_store(rig.disk, rig.clock)
+    put_bodies(store, "one", "two", topic="Idle", queue_id=3)
+    put_bodies(store, *BODIES)
+    store.dispatch()
+    store.abandon()
+    rig.disk.remove(SEGMENT)
+    await rig.ship()
+    restored = open_store(await rig.restored(), rig.clock)
+    (result,) = restored.put([message("three", "Idle", 3)])
+
+    assert 2 == result.queue_offset
+    assert BODIES[-20:] == read_bodies(restored)[-20:]
+
+
+def test_ends_are_added_to_the_list_of_queues() -> None:
+    """What it says stays, and a higher end counts."""
+    listed = b'{"cleanedTo":7,"queues":{"A":{0:5,1:3},"B":{2:9}}}'
+    told = with_ends(listed, {("A", 0): 6, ("A", 1): 2, ("C", 0): 1})
+
+    assert told is not None
+    assert (
+        fastjson({"cleanedTo": 7, "queues": {"A": {0: 6, 1: 3}, "B": {2: 9}, "C": {0: 1}}})
+        == told.decode()
+    )
+    assert listed == with_ends(listed, {})
 
 
 async def test_a_store_without_messages() -> None:

@@ -123,6 +123,14 @@ async def test_an_object_store_that_refuses(url: str) -> None:
         await target.put("manifest", b"")
 
 
+async def test_an_object_store_that_is_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error of the target, for the next round to try again."""
+    monkeypatch.setenv("AWS_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    target = target_of(f"{url}/away", OsDisk())
+    with pytest.raises(TargetError, match="expected an object store that takes a backup"):
+        await target.get("manifest")
+
+
 async def test_a_scheme_that_is_none() -> None:
     """A URL that the library does not know is refused at once."""
     with pytest.raises(TargetError, match="nosuch://bucket: expected an object store"):
