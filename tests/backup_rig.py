@@ -35,6 +35,8 @@ class TroubledTarget:
     """The operation is carried out all the same."""
     error: Callable[[], Exception] = KilledError
     names_changed: list[str] = attrs.field(factory=list[str])
+    on_put: Callable[[str], None] = lambda _: None
+    """Told the name of each object that is about to be put."""
 
     @property
     def place(self) -> str:
@@ -54,6 +56,7 @@ class TroubledTarget:
     async def put(self, name: str, data: bytes) -> None:
         """Store an object; the trouble may come behind it."""
         self.names_changed.append(name)
+        self.on_put(name)
         if self.left == 0 and self.is_done_before:
             await self.target.put(name, data)
         self._count()

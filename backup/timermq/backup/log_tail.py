@@ -15,7 +15,7 @@ import attrs
 
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.log_holes import is_zero, look_at
-from timermq.timerstore.log_record import store_ms_of
+from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.mapped_file_queue import NAME_DIGITS
 from timermq.timerstore.record_places import LogPart, RecordPlaces
 
@@ -103,11 +103,11 @@ class LogTail:
     def _records(self, file: File, first: int, start: int, is_stopped: bool) -> LogPiece | None:
         view = file.map()
         file.will_need([(first, self.piece_size)])
-        size, at, newest, damaged = len(view), first, 0, 0
+        size, at, newest, damaged = len(view), first, -1, 0
         while at < size and at - first < self.piece_size:
             reason, length = look_at(view, at, size, start, is_whole=True)
             if not reason and length:
-                newest = store_ms_of(view[at : at + length])
+                newest = at
                 at += length
                 continue
             if not reason:
@@ -122,7 +122,8 @@ class LogTail:
             damaged += end - at
             at = end
         data = view[first:at]
-        return LogPiece(start=start + first, data=data, last_store_ms=newest, damaged=damaged)
+        store_ms = 0 if newest < 0 else store_ms_of(view[newest : newest + STORE_MS_END])
+        return LogPiece(start=start + first, data=data, last_store_ms=store_ms, damaged=damaged)
 
     def _behind_damage(self, part: LogPart, at: int, is_stopped: bool) -> int | None:
         """Where the log goes on behind what is no record; None where it may be its end."""

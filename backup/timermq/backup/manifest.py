@@ -93,12 +93,14 @@ class Manifest:
     @property
     def start(self) -> int:
         """Where the log of the backup begins; 0 without any."""
-        return next((one.start for one in (*self.whole[:1], *self.pieces[:1])), 0)
+        parts: tuple[WholeSegment | Piece, ...] = (*self.whole[:1], *self.pieces[:1])
+        return parts[0].start if parts else 0
 
     @property
     def end(self) -> int:
         """Where it ends."""
-        return next((one.end for one in (*self.pieces[-1:], *self.whole[-1:])), 0)
+        parts: tuple[WholeSegment | Piece, ...] = (*self.whole[-1:], *self.pieces[-1:])
+        return parts[-1].end if parts else 0
 
     def objects(self) -> Iterator[str]:
         """The names of all objects it names, but of those that lists name."""

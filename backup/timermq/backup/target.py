@@ -24,8 +24,10 @@ class BackupError(StoreError):
 class Target(Protocol):
     """Objects by name. A name has `/` between its parts, ASCII letters, digits, `-` and `.`."""
 
-    place: str
-    """As an operator names it, for messages."""
+    @property
+    def place(self) -> str:
+        """As an operator names it, for messages."""
+        ...
 
     async def names(self) -> list[str]:
         """The names of all objects.

@@ -248,6 +248,25 @@ async def test_tables_follow_the_store() -> None:
     assert {"topics.json": b"{1}"} == await shipped(topics="{")
 
 
+async def test_tables_do_not_tell_of_more_than_the_log() -> None:
+    """Offsets are as they were before the log was read, and the topics as after it."""
+    rig = BackupRig()
+    put_bodies(open_store(rig.disk, rig.clock), BODIES[0])
+    rig.disk.make_dirs(f"{ROOT}/config")
+    names = ("consumerOffset.json", "topics.json")
+
+    def write(text: bytes) -> None:
+        for name in names:
+            rig.disk.open(f"{ROOT}/config/{name}", create=True).write(0, text)
+
+    write(b"{0}")
+    rig.target.on_put = lambda name: write(b"{1}") if name.startswith("log/") else None
+    await rig.ship()
+    disk = await rig.restored()
+
+    assert [b"{0}", b"{1}"] == [disk.open(f"{ROOT}/config/{name}").read(0, 100) for name in names]
+
+
 @pytest.mark.parametrize("damage", ["missing", "changed"])
 async def test_damaged_backups_are_named(damage: str) -> None:
     """A restore names the object, and leaves nothing that a broker would serve."""
