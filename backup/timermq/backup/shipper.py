@@ -99,7 +99,7 @@ class Shipper:
     _queue_ends: tuple[int, dict[QueueKey, int]] = attrs.field(default=(0, {}), init=False)
     """Start of the log, and the ends of the queues that had nothing in it then."""
     _put_names: list[str] = attrs.field(factory=list[str], init=False)
-    """Objects put in this round."""
+    """Objects put in this round, and those that its manifest no longer names."""
     _garbage: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     """Object to the time at which it may be removed, epoch ms."""
 
@@ -264,10 +264,12 @@ class Shipper:
         manifest = attrs.evolve(manifest, run=self._run)
         data = manifest.encode()
         old, new = await self._names_of(self.manifest, manifest)
+        # If the answer is lost one of the manifests holds, and the next look at it tells which.
+        self._put_names += old - new
         await self.target.put(MANIFEST, data)
         self._bytes, self.manifest = data, manifest
         # A piece may be merged in the round that has put it.
-        self._throw_away((old | set(self._put_names)) - new)
+        self._throw_away(set(self._put_names) - new)
         self._put_names = []
 
     async def _names_of(self, old: Manifest, new: Manifest) -> tuple[set[str], set[str]]:

@@ -65,6 +65,22 @@ async def test_a_sound_log_is_not_touched() -> None:
     assert not rig.disk.is_dir(f"{ROOT}/aside")
 
 
+async def test_damage_that_the_backup_has_too() -> None:
+    """What was damaged when it was shipped is not put back; the repair fills it."""
+    rig = BackupRig(is_served=False)
+    store = open_store(rig.disk, rig.clock)
+    put_bodies(store, *BODIES)
+    await store.aclose()
+    file = rig.disk.open(f"{ROOT}/commitlog/{1024:020d}")
+    file.write(0, b"\xff" * 120)
+    file.close()
+    await rig.ship()
+    objects = await BackupObjects.load(rig.target)
+
+    assert objects.manifest.damaged > 0
+    assert [] == await RecordSource(objects=objects, store=checked(rig)).run()
+
+
 async def test_the_backup_of_another_store() -> None:
     """Segments of another size are refused before anything is written."""
     rig = await stopped()

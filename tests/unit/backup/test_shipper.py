@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from backup_rig import PLACE, BackupRig, refusal
+from backup_rig import PLACE, BackupRig, KilledError, refusal
 from small_store import ROOT, message, open_store, put_bodies, read_bodies, small_options
 from timermq.backup.backup_objects import BackupObjects
 from timermq.backup.queue_ends import with_ends
@@ -217,6 +217,37 @@ async def test_a_target_that_refuses() -> None:
     await shipper.round()
 
     assert BODIES == await rig.restored_bodies()
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["refused", "killed"])
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "behind"])
+async def test_a_round_that_ends_anywhere(is_killed: bool, is_done: bool) -> None:
+    """At each operation in turn: the backup is the old one or the new one, and then the new one."""
+    count = 0
+    while True:
+        rig = BackupRig()
+        store = open_store(rig.disk, rig.clock)
+        put_bodies(store, *BODIES[:9])
+        shipper = rig.shipper()
+        await shipper.round()
+        put_bodies(store, *BODIES[9:])
+        rig.target.left, rig.target.is_done_before = count, is_done
+        rig.target.error = KilledError if is_killed else refusal
+        try:
+            await shipper.round()
+        except (KilledError, TargetError):
+            assert await rig.restored_bodies() in (BODIES[:9], BODIES)
+            shipper = rig.shipper() if is_killed else shipper
+        else:
+            break
+        rig.target.left = -1
+        await shipper.round()
+        rig.clock.time_ms += GARBAGE_MS
+        await shipper.round()
+        assert BODIES == await rig.restored_bodies()
+        assert set() == await rig.garbage()
+        count += 1
+    assert count > len(BODIES) // 4
 
 
 async def test_tables_follow_the_store() -> None:
