@@ -1,8 +1,9 @@
 """Damaged bytes of a stopped store's commit log, put back as a backup has them.
 
-What is put back are the very bytes that were there: they fit the seals, and the records around
-them. Bytes of the backup count only if they are whole records from the hole's first byte to its
-last, or a sector that fits its seal. A repair afterwards finds the rest.
+What is put back are the very bytes that were there, so they fit their seals. Bytes of the backup
+count only if they are whole records from the hole's first byte to its last, and what stands before
+or behind them is in the store too: that of another store has other times and ids there. A sector
+counts if it fits its seal. A repair afterwards finds the rest.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from timermq.timerstore.store_lock import StoreLock
 from .backup_objects import BackupObjects
 from .log_tail import are_records
 from .target import BackupError
+
+NEIGHBOUR_SIZE = 512
+"""Bytes beside a hole that are compared: some record's times and ids are among them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -71,7 +75,7 @@ class RecordSource:
                     pass
                 self._expect_size(log.row)
                 size = log.row.segment_size
-                fills = await self._of_holes(log.holes, size)
+                fills = await self._of_holes(log.holes, log.row)
                 fills += await self._of_sectors(damaged, size)
                 self._write(fills, log.row)
             finally:
@@ -89,14 +93,32 @@ class RecordSource:
                 "backup of this store"
             )
 
-    async def _of_holes(self, holes: Sequence[Hole], segment_size: int) -> list[Fill]:
+    async def _of_holes(self, holes: Sequence[Hole], row: SegmentRow) -> list[Fill]:
         found: list[Fill] = []
         for hole in holes:
             data = await self.objects.bytes_of(hole.position, hole.end)
-            ends_segment = hole.end % segment_size == 0
-            if data is not None and are_records(data, hole.position, ends_segment=ends_segment):
+            ends_segment = hole.end % row.segment_size == 0
+            if (
+                data is not None
+                and are_records(data, hole.position, ends_segment=ends_segment)
+                and await self._has_neighbour(hole, row)
+            ):
                 found.append(Fill(hole.position, data))
         return found
+
+    async def _has_neighbour(self, hole: Hole, row: SegmentRow) -> bool:
+        """Whether store and backup have the same before a hole, or behind it."""
+        manifest, size = self.objects.manifest, row.segment_size
+        before = (hole.position - 1) // size * size
+        behind = (hole.end // size + 1) * size
+        for first, end in (
+            (max(hole.position - NEIGHBOUR_SIZE, before, manifest.start), hole.position),
+            (hole.end, min(hole.end + NEIGHBOUR_SIZE, behind, manifest.end)),
+        ):
+            data = row.read(first, end - first) if first < end else b""
+            if any(data) and data == await self.objects.bytes_of(first, end):
+                return True
+        return False
 
     async def _of_sectors(self, sectors: Sequence[int], segment_size: int) -> list[Fill]:
         """Sectors that fit their seals as the backup has them."""

@@ -81,7 +81,26 @@ async def test_damage_that_the_backup_has_too() -> None:
     assert [] == await RecordSource(objects=objects, store=checked(rig)).run()
 
 
-async def test_the_backup_of_another_store() -> None:
+async def test_records_of_another_store() -> None:
+    """Good records of the same sizes at the same places are not taken: their neighbours differ."""
+    rig, other = await stopped(), BackupRig(is_served=False)
+    other.clock.time_ms += 1
+    store = open_store(other.disk, other.clock)
+    put_bodies(store, *BODIES)
+    await store.aclose()
+    await other.ship()
+    file = rig.disk.open(f"{ROOT}/commitlog/{1024:020d}")
+    file.write(90, b"\xff" * 20)
+    file.close()
+    strange = await BackupObjects.load(other.target)
+    own = await BackupObjects.load(rig.target)
+
+    assert [] == await RecordSource(objects=strange, store=checked(rig)).run()
+    put_back = await RecordSource(objects=own, store=checked(rig)).run()
+    assert {1024} == {one.position for one in put_back}
+
+
+async def test_segments_of_another_size() -> None:
     """Segments of another size are refused before anything is written."""
     rig = await stopped()
     objects = await BackupObjects.load(rig.target)
