@@ -71,7 +71,7 @@ def wait_for_backup(store: Path, backup: Path) -> None:
 
 
 def sent(broker: Broker, kind: str, count: int, delay_s: float | None = None) -> frozenset[str]:
-    """Bodies of acknowledged messages."""
+    """Send messages, and return the bodies of the acknowledged ones."""
     bodies = frozenset(f"{kind}-{number}" for number in range(count))
     delay = None if delay_s is None else datetime.timedelta(seconds=delay_s)
 

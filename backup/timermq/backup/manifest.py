@@ -98,7 +98,7 @@ class Manifest:
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """Where the log of the backup ends."""
         parts: tuple[WholeSegment | Piece, ...] = (*self.whole[-1:], *self.pieces[-1:])
         return parts[-1].end if parts else 0
 
