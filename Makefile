@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "timermq: Python 3.11 or newer is needed, found " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[spark]' --group test --group lint
+	$(BIN)/python -m pip install --quiet --editable '.[spark,backup]' --group test --group lint
 	@touch $(STAMP)
 
 demo: $(STAMP)   ## a broker on a throw-away store, real sockets, and what arrived how late

@@ -86,6 +86,8 @@ def imports_of(*words: str) -> Imports:
         ("check-history --help", 225, {*CLIENT, "rich"}),
         ("config --help", 300, SETTINGS),
         ("store --help", 585, {*SETTINGS, "numpy"}),
+        ("backup --help", 470, {*SETTINGS, "numpy"}),
+        ("restore --help", 605, {*SETTINGS, "numpy"}),
         ("spark --help", 345, SETTINGS),
     ],
 )

@@ -24,8 +24,8 @@ import attrs
 from .planted_bug import ROOT, Judged, PlantedBug, Simulated
 
 COMPONENTS = (
-    "timerstore", "timerlog", "wheel", "pipeline", "repair", "remoting", "broker", "client",
-    "simulator", "bench", "cli",
+    "timerstore", "timerlog", "wheel", "pipeline", "repair", "backup", "remoting", "broker",
+    "client", "simulator", "bench", "cli",
 )  # fmt: skip
 COPIED = (*COMPONENTS, "tests", "pyproject.toml")
 SEEDS_MAX = 200

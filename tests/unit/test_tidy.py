@@ -21,6 +21,7 @@ ALLOWED_IMPORTS = {
     "wheel": {"timerstore"},
     "pipeline": {"timerstore", "timerlog", "wheel"},
     "repair": {"timerstore", "timerlog", "wheel", "pipeline"},
+    "backup": {"timerstore", "repair"},
     "remoting": set[str](),
     SPARK: {"timerstore", "timerlog", "wheel", "pipeline", "repair", "remoting"},
     "broker": {"timerstore", "timerlog", "wheel", "pipeline", "remoting"},
@@ -30,8 +31,8 @@ ALLOWED_IMPORTS = {
     },
     "bench": {"timerstore", "timerlog", "wheel", "pipeline", "remoting", "broker", "client"},
     "cli": {
-        *("timerstore", "timerlog", "wheel", "pipeline", "repair", "remoting", SPARK, "broker"),
-        *("client", "simulator", "bench"),
+        *("timerstore", "timerlog", "wheel", "pipeline", "repair", "backup", "remoting", SPARK),
+        *("broker", "client", "simulator", "bench"),
     },
 }
 """Component to the components it may import: imports point up this table only. The data pipeline is

@@ -39,6 +39,14 @@ VERBS: Mapping[str, str] = {
         "See to what could not be delivered: list it, show one, try it again, or let it go"
     ),
     "store": ("Look into a stopped store, of this program or of RocketMQ 5, and repair it"),
+    "backup": (
+        "Ship a store to a directory or an object store, once or every second; `restore` brings it "
+        "back"
+    ),
+    "restore": (
+        "Make a store of a backup, in a directory that is empty or not there; `serve` then serves "
+        "it"
+    ),
     "check-history": (
         "Judge histories of producers and consumers: lost, early, twice, cancelled or not, in order"
     ),

@@ -12,6 +12,7 @@ import sys
 import trio
 
 from timermq.pipeline.clock.clock import SystemClock
+from timermq.repair.store_check import CheckedStore
 from timermq.repair.store_repair import RepairReport, StoreRepair
 
 from ..arguments import OneLineParser, add_json
@@ -27,6 +28,12 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="only say what would be done: `store check`"
     )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="TARGET",
+        help="put damaged records of the log back as this backup has them, before the repair",
+    )
     add_json(parser)
     parser.set_defaults(notes=False)
 
@@ -36,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     store = prepare_store(args, args.directory)
     if args.dry_run:
         return print_findings(args, store.find())
+    if args.source is not None:
+        _put_back(args.source, store)
     report = trio.run(StoreRepair(store, SystemClock().now_ms).run)
     if args.json:
         print_json(finding.row() for finding in report.findings)
@@ -43,6 +52,22 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_report(args.directory, report)
     return 0 if report.is_repaired else 1
+
+
+def _put_back(source: str, store: CheckedStore) -> None:
+    """Put back what a backup has of what the log has lost, and say what."""
+    from timermq.backup.backup_objects import BackupObjects
+    from timermq.backup.record_source import PutBack, RecordSource
+
+    from ..backup_target import named_target
+
+    async def put_back() -> list[PutBack]:
+        objects = await BackupObjects.load(named_target(source, store.disk))
+        return await RecordSource(objects=objects, store=store).run()
+
+    for one in trio.run(put_back):
+        text = f"commit log: {one.size} bytes at {one.position} put back from {source}"
+        print(text, file=sys.stderr)
 
 
 def _summary(report: RepairReport) -> dict[str, object]:

@@ -1,0 +1,156 @@
+"""Damaged bytes of a stopped store's commit log, put back as a backup has them.
+
+What is put back are the very bytes that were there, so they fit their seals. Bytes of the backup
+count only if they are whole records from the hole's first byte to its last, and what stands before
+or behind them is in the store too: that of another store has other times and ids there. A sector
+counts if it fits its seal. A repair afterwards finds the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import attrs
+
+from timermq.repair.backup import Backup
+from timermq.repair.damage_fill import Fill
+from timermq.repair.seal_check import damaged_sectors
+from timermq.repair.segment_row import SegmentRow
+from timermq.repair.store_check import CheckedStore
+from timermq.timerstore.log_holes import Hole
+from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, seals_of
+from timermq.timerstore.seal_reader import SealReader
+from timermq.timerstore.store_lock import StoreLock
+
+from .backup_objects import BackupObjects
+from .log_tail import are_records
+from .target import BackupError
+
+NEIGHBOUR_SIZE = 512
+"""Bytes beside a hole that are compared: some record's times and ids are among them."""
+
+
+@attrs.frozen(kw_only=True)
+class PutBack:
+    """Bytes that were damaged, and are as they were."""
+
+    position: int
+    """In the commit log."""
+    size: int
+
+
+@attrs.define(eq=False, kw_only=True)
+class RecordSource:
+    """A backup as the source of what a store has lost; ``run`` puts it back.
+
+    Args:
+        objects: Of the backup.
+        store: A stopped one.
+    """
+
+    objects: BackupObjects
+    store: CheckedStore
+
+    async def run(self) -> list[PutBack]:
+        """Put back what the backup has of the damage; the segments have a backup in the store.
+
+        Raises:
+            StoreLockedError: A broker serves the store.
+            BackupError: The backup is of a store with other segments, or is damaged.
+            TargetError: The target cannot be read.
+            NoRoomError: No room to keep an original.
+            OSError: The disk refused; a repair can be run again.
+
+        Cancellation: as a kill: it can be run again.
+        """
+        store = self.store
+        lock = StoreLock(store.disk, store.root)
+        lock.take()
+        try:
+            damaged = sorted(damaged_sectors(store.open_seals().find_in_log()))
+            log = store.open_log(damaged)
+            try:
+                for _ in log.run():
+                    pass
+                self._expect_size(log.row)
+                size = log.row.segment_size
+                fills = await self._of_holes(log.holes, log.row)
+                fills += await self._of_sectors(damaged, size)
+                self._write(fills, log.row)
+            finally:
+                log.close()
+        finally:
+            lock.release()
+        return [PutBack(position=one.position, size=len(one.data)) for one in fills]
+
+    def _expect_size(self, row: SegmentRow) -> None:
+        found = self.objects.manifest.segment_size
+        if found != row.segment_size:
+            raise BackupError(
+                f"{self.objects.target.place}: expected a backup with segments of "
+                f"{row.segment_size} bytes, as {self.store.root} has, found {found}: name the "
+                "backup of this store"
+            )
+
+    async def _of_holes(self, holes: Sequence[Hole], row: SegmentRow) -> list[Fill]:
+        found: list[Fill] = []
+        for hole in holes:
+            data = await self.objects.bytes_of(hole.position, hole.end)
+            ends_segment = hole.end % row.segment_size == 0
+            if (
+                data is not None
+                and are_records(data, hole.position, ends_segment=ends_segment)
+                and await self._has_neighbour(hole, row)
+            ):
+                found.append(Fill(hole.position, data))
+        return found
+
+    async def _has_neighbour(self, hole: Hole, row: SegmentRow) -> bool:
+        """Whether store and backup have the same before a hole, or behind it."""
+        manifest, size = self.objects.manifest, row.segment_size
+        before = (hole.position - 1) // size * size
+        behind = (hole.end // size + 1) * size
+        for first, end in (
+            (max(hole.position - NEIGHBOUR_SIZE, before, manifest.start), hole.position),
+            (hole.end, min(hole.end + NEIGHBOUR_SIZE, behind, manifest.end)),
+        ):
+            data = row.read(first, end - first) if first < end else b""
+            if any(data) and data == await self.objects.bytes_of(first, end):
+                return True
+        return False
+
+    async def _of_sectors(self, sectors: Sequence[int], segment_size: int) -> list[Fill]:
+        """Sectors that fit their seals as the backup has them."""
+        found: list[Fill] = []
+        seals = SealReader(self.store.disk, f"{self.store.root}/commitlog")
+        for sector in sectors:
+            start = sector - sector % segment_size
+            path = seals.path(start)
+            if not self.store.disk.exists(path):
+                continue
+            number, rest = divmod(sector - start, STRETCH_SIZE)
+            with closing(self.store.disk.open(path, read_only=True)) as pages:
+                page = seals.read_page(pages, start, number)
+            size = 0 if page is None else min(page.covered - rest, SECTOR_SIZE)
+            data = await self.objects.bytes_of(sector, sector + size) if size > 0 else None
+            if page and data and seals_of(data)[0] == page.seals[rest // SECTOR_SIZE]:
+                found.append(Fill(sector, data))
+        return found
+
+    def _write(self, fills: Sequence[Fill], row: SegmentRow) -> None:
+        """Write into segments, durably; each has a backup before."""
+        store = self.store
+        # A millisecond before that of the repair that follows, which has a directory of its own.
+        backup = Backup(store.disk, store.root, store.now_ms - 1)
+        row.close()  # lengths change
+        for start in sorted({fill.position - fill.position % row.segment_size for fill in fills}):
+            path = row.path_of(start)
+            backup.copy(path)
+            with closing(store.disk.open(f"{store.root}/{path}", create=True)) as file:
+                file.allocate(row.segment_size)
+                for fill in fills:
+                    if start <= fill.position < start + row.segment_size:
+                        file.write(fill.position - start, fill.data)
+                store.disk.sync_now(file)
+            store.disk.sync_dir_now(f"{store.root}/{row.directory}")

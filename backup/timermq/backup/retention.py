@@ -1,0 +1,37 @@
+"""The segments that a backup keeps: decided here, from manifests and times alone."""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+
+import attrs
+
+from .manifest import Manifest
+
+
+def without_cleaned(manifest: Manifest, oldest: int, before_ms: int) -> Manifest:
+    """A manifest without old segments that the store has cleaned.
+
+    Args:
+        manifest: Of the backup.
+        oldest: Start of the store's oldest segment.
+        before_ms: Store time, epoch ms; a segment with a record stored later stays.
+    """
+    whole = dropwhile(
+        lambda one: one.end <= oldest and one.last_store_ms < before_ms, manifest.whole
+    )
+    return attrs.evolve(manifest, whole=tuple(whole))
+
+
+def begun_at(manifest: Manifest, start: int, segment_size: int) -> Manifest:
+    """A manifest whose log begins at a position, for what stood before it is not to be had.
+
+    Args:
+        manifest: Of the backup; one that ends at the position, or behind it, stays as it is.
+        start: Start of the store's oldest segment.
+        segment_size: Bytes of one segment.
+    """
+    manifest = attrs.evolve(manifest, segment_size=segment_size)
+    if manifest.end >= start and (manifest.pieces or manifest.whole):
+        return manifest
+    return attrs.evolve(manifest, whole=(), pieces=())
