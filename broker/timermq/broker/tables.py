@@ -74,6 +74,11 @@ def make_tables(
         current_time=trio.current_time,
         expired_after=options.channel_expired_timeout_ms / 1000,
     )
+    long_polling = LongPolling(
+        pools.held_pulls,
+        costly,
+        held_per_session_max=options.held_pulls_per_connection_max,
+    )
     stats = _make_stats(options, timer_store, now_ms)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
@@ -85,14 +90,10 @@ def make_tables(
         ),
         clients=clients,
         calls=calls,
-        questions=SubscriptionQuestions(calls, clients),
+        questions=SubscriptionQuestions(calls, clients, long_polling.holds),
         pools=pools,
         costly=costly,
-        long_polling=LongPolling(
-            pools.held_pulls,
-            costly,
-            held_per_session_max=options.held_pulls_per_connection_max,
-        ),
+        long_polling=long_polling,
         durable=DurableAnswers(timer_store.store, options.unflushed_answers_max, stats.put_times),
         rates=stats.rates,
         stats=stats,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rocksdb_tables import put_database
+from simulation.staged_service import SMALL_FILES
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreKindError
-from timermq.timerstore.message import NO_HOST
+from timermq.timerstore.message import NO_HOST, Message
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.rocksdb_files import CURRENT
 from timermq.timerstore.rocksdb_parts import PARTS, RocksdbPart, check_parts
 from timermq.timerstore.store_options import StoreOptions
 
@@ -55,4 +57,15 @@ def test_timers_and_indexes_are_none_of_them() -> None:
     disk = MemoryDisk(now_ms=lambda: 0)
     put_database(disk, "/store/rocksdbstore", b"timer")
 
+    check_parts(disk, "/store")
+
+
+def test_a_topic_named_as_a_file_of_rocksdb() -> None:
+    """Its queues stand in a directory of that name, and the store opens again."""
+    disk = MemoryDisk(now_ms=lambda: 0)
+    store = MessageStore.open(disk, "/store", SMALL_FILES, now_ms=lambda: 1_000, store_host=NO_HOST)
+    (stored,) = store.put([Message(CURRENT, 0, b"a", b"")])
+
+    assert stored.status.is_stored
+    assert disk.is_dir(f"/store/consumequeue/{CURRENT}")
     check_parts(disk, "/store")

@@ -11,7 +11,7 @@ message with such a key counts as one with the key before ``#moved``.
 
 from __future__ import annotations
 
-from .properties import KEYS, KEYS_SEPARATOR, UNIQ_KEY, UNIQ_KEY_NAME, find
+from .properties import KEYS, KEYS_NAME, KEYS_SEPARATOR, UNIQ_KEY, UNIQ_KEY_NAME, find, remove
 
 MOVED_MARK = b"#moved"
 """Between the key that the producer gave and the position."""
@@ -45,3 +45,29 @@ def has_unique_key(properties: bytes, key: bytes) -> bool:
     """Whether a text is that of a message with a unique key, moved or not."""
     found = find(properties, UNIQ_KEY_NAME)
     return found is not None and key in (found, first_key(found))
+
+
+def keys_of_move(properties: bytes) -> bytes:
+    """The properties for the key of a moved message, from among others; empty for any other one.
+
+    So they stand in a record that RocketMQ has rolled.
+    """
+    if MOVED_MARK not in properties:
+        return b""
+    unique_key = find(properties, UNIQ_KEY_NAME) or b""
+    first = first_key(unique_key)
+    *keys, last = (find(properties, KEYS_NAME) or b"").split(KEYS_SEPARATOR)
+    return key_properties(unique_key, *keys) if first != unique_key and last == first else b""
+
+
+def as_sent(properties: bytes) -> bytes:
+    """A text of a moved message, as ``keys_of_move`` knows it, with its producer's keys again."""
+    moved = keys_of_move(properties)
+    if not moved:
+        return properties
+    *keys, first = (find(moved, KEYS_NAME) or b"").split(KEYS_SEPARATOR)
+    for name in (UNIQ_KEY_NAME, KEYS_NAME):
+        properties = remove(properties, name)
+    if properties and not properties.endswith(b"\x02"):
+        properties += b"\x02"
+    return properties + key_properties(first, *keys)

@@ -34,10 +34,13 @@ _FAMILY_NAME = b"rocksdb.column.family.name"
 def has_database(disk: Disk, directory: str) -> bool:
     """Whether a directory holds a database of RocksDB.
 
+    A topic may have that name too: then it is a directory.
+
     Raises:
         OSError: That cannot be seen.
     """
-    return disk.exists(f"{directory}/{CURRENT}")
+    path = f"{directory}/{CURRENT}"
+    return disk.exists(path) and not disk.is_dir(path)
 
 
 def holds_family(disk: Disk, directory: str, family: bytes) -> bool:

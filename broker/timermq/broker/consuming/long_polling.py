@@ -143,6 +143,10 @@ class LongPolling:
         """Whether a pull is held, and not answered yet."""
         return pull in self._by_session.get(pull.session, ())
 
+    def release(self, pull: HeldPull) -> None:
+        """Let go of a held pull that has another answer by now."""
+        self._forget(pull)
+
     def resume(self, pull: HeldPull, *, later: float) -> None:
         """Run a pull at once whose answer was held back, or let that go if it still has one.
 

@@ -156,8 +156,7 @@ class PullProcessor:
             self._set_filter(pull, header)
         except _NotToldError as error:
             pull.answer = refusal_answer(command, error)
-            is_asked = self.questions.ask(pull, header.sub_version, self._resume)
-            if is_asked and self.long_polling.hold(pull, HOLD_SECONDS):
+            if self._hold_and_ask(pull, header.sub_version):
                 return None
             raise
         self._commit(pull, header)
@@ -173,6 +172,15 @@ class PullProcessor:
                 f"[OVERLOAD] {self.long_polling.held} pulls are held, no room for another",
             )
         return None
+
+    def _hold_and_ask(self, pull: HeldPull, sub_version: int) -> bool:
+        """Have the client of a pull asked, if there is room for the pull to wait for that."""
+        if not self.long_polling.hold(pull, HOLD_SECONDS):
+            return False
+        if self.questions.ask(pull, sub_version, self._resume):
+            return True
+        self.long_polling.release(pull)
+        return False
 
     def _resume(self, pull: HeldPull) -> None:
         """Go on with a pull that has waited for its subscription, whether or not that has come."""

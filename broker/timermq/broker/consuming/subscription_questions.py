@@ -39,6 +39,10 @@ REST = 1.0
 HOLD_SECONDS = ANSWER_SECONDS + REST
 """How long a pull waits at most: for a rest to end, and for the answer."""
 
+GONE_MAX = 64
+"""Pulls of a client that may stay here although they are held no more, besides one for each that is
+held."""
+
 Resume = Callable[[HeldPull], None]
 """Goes on with a pull whose subscription is known now, or will not be."""
 
@@ -64,20 +68,47 @@ class _Client:
     """Groups that it was asked about, each with trio's time of the next question at the soonest."""
     changed: Signal = attrs.Factory(Signal)
 
+    @property
+    def waiting_count(self) -> int:
+        """Number of pulls that wait, of all groups."""
+        return sum(map(len, self.waiting.values()))
+
+    def drop_gone(self, holds: Callable[[HeldPull], bool]) -> None:
+        """Drop pulls whose time was up before their group had its turn."""
+        kept = {
+            group: [one for one in waiting if holds(one.pull)]
+            for group, waiting in self.waiting.items()
+        }
+        self.waiting = {group: waiting for group, waiting in kept.items() if waiting}
+
 
 class SubscriptionQuestions:
-    """The questions to all clients; a task of each connection asks them one after the other."""
+    """The questions to all clients; a task of each connection asks them one after the other.
 
-    def __init__(self, calls: ClientCalls, clients: ClientRegistry) -> None:
+    Args:
+        calls: Asks clients.
+        clients: Learns what they tell.
+        holds: Whether a pull is held, and not answered yet.
+    """
+
+    def __init__(
+        self, calls: ClientCalls, clients: ClientRegistry, holds: Callable[[HeldPull], bool]
+    ) -> None:
         self._calls = calls
         self._clients = clients
+        self._holds = holds
         self._asked: dict[Session, _Client] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Number of pulls that wait, with some that are held no more."""
+        return sum(client.waiting_count for client in self._asked.values())
 
     def ask(self, pull: HeldPull, sub_version: int, resume: Resume) -> bool:
         """Ask the client of a pull for its subscription, now or as soon as it may be asked.
 
         Args:
-            pull: Is to be held by who asks, for ``HOLD_SECONDS``.
+            pull: Is held for ``HOLD_SECONDS``.
             sub_version: The version that it needs, or a newer one.
             resume: Called when the client has told it, by whatever request, or does not.
 
@@ -93,6 +124,8 @@ class SubscriptionQuestions:
             if not session.start_soon(partial(self._run, session, client)):
                 return False
             self._asked[session] = client
+        if client.waiting_count > 2 * session.held_pulls + GONE_MAX:
+            client.drop_gone(self._holds)
         client.waiting.setdefault(pull.group, []).append(_Waiting(pull, sub_version, resume))
         client.changed.set()
         return True
@@ -121,7 +154,8 @@ class SubscriptionQuestions:
         Cancellation: the connection has ended, and its pulls with it.
         """
         try:
-            while client.waiting or await client.changed.wait_at_most(REST):
+            # Looked at once more behind the wait: a pull may come in the moment in which it ends.
+            while client.waiting or await client.changed.wait_at_most(REST) or client.waiting:
                 if client.waiting:
                     await self._ask_next(session, client)
         finally:

@@ -21,7 +21,11 @@ from timermq.pipeline.records.deduplication import origin_in
 from timermq.pipeline.records.key_records import KeyRecords
 from timermq.pipeline.records.record_effect import Effect, effect_of_entry
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC
-from timermq.pipeline.records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
+from timermq.pipeline.records.timer_properties import (
+    DELETE_FOR_NAME,
+    DELETE_ORDER_NAME,
+    ROLL_LABEL_NAME,
+)
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerFacts,
@@ -196,6 +200,8 @@ class LifeRecords:
         step, text = Step.STORED, ""
         if effect_of_entry(record.properties) is Effect.ROLLED:
             step, text = Step.ROLLED, f"roll {facts.rolls}"
+        elif find(record.properties, ROLL_LABEL_NAME) is not None:
+            step = Step.ROLLED  # RocketMQ's RocksDB timers do not count theirs.
         elif origin_py is not None and origin_py in made_way:
             step = Step.MOVED
         elif origin_py is not None:

@@ -8,7 +8,7 @@ Source: Java ``SendMessageProcessor.sendMessage``, ``AbstractSendMessageProcesso
 
 from __future__ import annotations
 
-from timermq.pipeline.records.timer_properties import LEFT_NAMES, REQUEST_NAMES
+from timermq.pipeline.records.timer_properties import LEFT_NAMES, REQUEST_NAMES, ROLL_LABEL_NAME
 from timermq.timerstore.message_id import UniqueIdGenerator
 from timermq.timerstore.properties import UNIQ_KEY_NAME, find, remove
 
@@ -42,7 +42,9 @@ class MessageStamp:
             b"TRACE_ON": trace_on.encode(),
             b"CLUSTER": options.broker_cluster_name.encode(),
         }
-        self.keys = (*values, _POP_CK, *(LEFT_NAMES if leave_timer_properties else ()))
+        # The label stands on what RocketMQ's RocksDB timers delivered before.
+        left = (*LEFT_NAMES, ROLL_LABEL_NAME) if leave_timer_properties else ()
+        self.keys = (*values, _POP_CK, *left)
         """Names that a message brings in vain: they are removed."""
         self.own = b"".join(b"%b\x01%b\x02" % pair for pair in values.items())
         """The properties for every message."""

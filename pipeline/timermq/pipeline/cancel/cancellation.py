@@ -34,7 +34,6 @@ from timermq.timerstore.properties import (
     KEYS_NAME,
     KEYS_SEPARATOR,
     PROPERTIES_SIZE_MAX,
-    UNIQ_KEY,
     UNIQ_KEY_NAME,
     find,
     remove,
@@ -234,16 +233,12 @@ class Cancellation:
         for key in REQUEST_NAMES:
             properties = remove(properties, key)
         topic, queue_id = one.facts.destination.target
-        first = first_key(one.record_key)
-        if find(properties, UNIQ_KEY_NAME) != first:
-            # RocketMQ has rolled it, and left it the key of its record.
-            properties = remove(properties, UNIQ_KEY_NAME) + b"%b%b\x02" % (UNIQ_KEY, first)
         tail = timer_tail(
             deliver_ms=deliver_ms,
             out_ms=out_ms,
             topic=topic,
             queue_id=queue_id,
-            moved=_moved_properties(properties, first, one.phy_offset),
+            moved=_moved_properties(properties, first_key(one.record_key), one.phy_offset),
         )
         properties += tail
         moved = taken_over(

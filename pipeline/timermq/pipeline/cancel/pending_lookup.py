@@ -26,6 +26,7 @@ from ..quarantine.quarantine import Quarantine
 from ..quarantine.quarantine_record import State
 from ..records.cancel_verdict import CancelError, Verdict, Wanted, too_common
 from ..records.deduplication import origin_in
+from ..records.foreign_key import ForeignRolls
 from ..records.key_records import KeyRecords, RecordSource, SoleMoves
 from ..records.system_topics import CANCEL_MARK_TOPIC
 from ..records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
@@ -142,7 +143,7 @@ class PendingLookup:
         newest: dict[int, PendingMessage] = {}
         deletes: list[tuple[TimerFacts, bytes]] = []
         quarantined: set[int] = set()
-        moves, first_py = SoleMoves(topic), 0
+        moves, rolls, first_py = SoleMoves(topic), ForeignRolls(), 0
         for phy_offset, record in records.newest_first(TIMER_TOPIC, unique_key, is_unique_key=True):
             try:
                 facts = decode_timer(record, phy_offset, self.options.timer_precision_ms)
@@ -154,7 +155,9 @@ class PendingLookup:
                 continue
             if facts.is_delete and not facts.is_second:
                 deletes.append((facts, record_properties(record)))
-            elif not facts.is_delete and facts.order_py not in newest:
+            elif facts.is_delete or rolls.goes_on_behind(record):
+                pass
+            elif facts.order_py not in newest:
                 # Rolls come later in the log: the last record of a message is the one that waits.
                 record_key = find(record_properties(record), UNIQ_KEY_NAME) or b""
                 newest[facts.order_py] = PendingMessage(phy_offset, record, facts, record_key)

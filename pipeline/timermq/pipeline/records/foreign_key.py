@@ -15,10 +15,14 @@ Source: Java ``TimerMessageStore.convertMessage``.
 
 from __future__ import annotations
 
+from collections import Counter
+
+import attrs
+
 from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties, record_topic
 
-from .timer_properties import DEQUEUE, OUT_NAME, ROLL_TIMES_NAME
+from .timer_properties import DEQUEUE, OUT_NAME, ROLL_LABEL_NAME, ROLL_TIMES_NAME
 from .timer_record import TIMER_TOPIC
 
 ForeignKey = tuple[bytes, bytes, bytes, bytes]
@@ -57,3 +61,29 @@ def _key(properties: bytes) -> ForeignKey:
         find(properties, name) or default for name, default in zip(KEY_NAMES, DEFAULTS, strict=True)
     )
     return topic, unique_key, out, rolls
+
+
+@attrs.define(eq=False)
+class ForeignRolls:
+    """RocketMQ's rolls among the records of one unique key in the timer topic, newest first."""
+
+    _rolled: Counter[ForeignKey] = attrs.field(factory=Counter[ForeignKey], init=False)
+    """Records that rolls of the wheel speak of, and that were not met yet."""
+    _replaced: set[tuple[bytes, ...]] = attrs.field(factory=set[tuple[bytes, ...]], init=False)
+    """Topic, key and slot of what RocksDB timers rolled: of all records before."""
+
+    def goes_on_behind(self, record: bytes) -> bool:
+        """Take the next record, no delete; whether a later one has taken its place.
+
+        A roll of ours names the first record of its message, and is known by that.
+        """
+        key, rolled = pending_key(record), foreign_key_in(record)
+        slot = key[:3]
+        goes_on = self._rolled[key] > 0 or slot in self._replaced
+        if self._rolled[key]:
+            self._rolled[key] -= 1
+        if rolled is not None:
+            self._rolled[rolled] += 1
+        if find(record_properties(record), ROLL_LABEL_NAME) is not None:
+            self._replaced.add(slot)
+        return goes_on

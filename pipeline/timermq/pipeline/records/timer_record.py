@@ -27,7 +27,7 @@ from functools import lru_cache
 import msgspec
 
 from timermq.timerstore.log_record import store_ms_of
-from timermq.timerstore.moved_key import first_key
+from timermq.timerstore.moved_key import as_sent, first_key, keys_of_move
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX, number_in
 from timermq.timerstore.properties import (
     DELAY_NAME,
@@ -224,20 +224,23 @@ def own_properties(properties: bytes) -> bytes:
     """The property text that the delivered record keeps.
 
     Of our own records everything before ``REAL_TOPIC``; of Java's the text as it is, less the keys
-    that steer timers, so that a consumer can forward what it got.
+    that steer timers, so that a consumer can forward what it got. A message that was moved, and
+    rolled by RocketMQ then, has its producer's keys again.
     """
     start = properties.rfind(MARKED_REAL_TOPIC)
     if _is_ours(properties, start):
         return properties[: start + 1]
     kept = (item for item in properties.split(b"\x02") if item and not item.startswith(INTERNAL))
-    return b"".join(item + b"\x02" for item in kept)
+    return as_sent(b"".join(item + b"\x02" for item in kept))
 
 
 def moved_properties(properties: bytes) -> bytes:
-    """The properties for the key of a moved message, in a record of ours; else none."""
+    """The properties for the key of a moved message; none for another one."""
     start = properties.rfind(MARKED_REAL_TOPIC)
-    at = properties.find(b"\x02" + UNIQ_KEY, start) if start >= 0 else -1
-    return properties[at + 1 : -OUT_SIZE] if at >= 0 and _is_ours(properties, start) else b""
+    if not _is_ours(properties, start):
+        return keys_of_move(properties)
+    at = properties.find(b"\x02" + UNIQ_KEY, start)
+    return properties[at + 1 : -OUT_SIZE] if at >= 0 else b""
 
 
 def _is_ours(properties: bytes, start: int) -> bool:

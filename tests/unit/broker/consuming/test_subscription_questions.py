@@ -12,7 +12,14 @@ import trio
 from trio.testing import MockClock
 
 from broker_rig import BROKER, PROPERTIES, Peer, RunningBroker, pull_ext, running_broker, send_ext
-from timermq.broker.consuming.subscription_questions import ANSWER_SECONDS, HOLD_SECONDS, REST
+from timermq.broker.consuming.filter import ALL
+from timermq.broker.consuming.long_polling import HeldPull
+from timermq.broker.consuming.subscription_questions import (
+    ANSWER_SECONDS,
+    GONE_MAX,
+    HOLD_SECONDS,
+    REST,
+)
 from timermq.broker.options import BrokerOptions
 from timermq.remoting import Command, LanguageCode
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
@@ -219,6 +226,73 @@ async def test_a_heartbeat_meanwhile(autojump_clock: MockClock) -> None:
         await stage.answer(question, subscription(NEW + 1))
         await stage.client.send(pull(4, NEW + 1))
         assert ((await stage.next()).opaque, stage.held) == (4, 1)
+
+
+async def test_pulls_that_cannot_be_held_are_not_kept(autojump_clock: MockClock) -> None:
+    """They are refused at once, and the client is not asked for them."""
+    async with staged(attrs.evolve(BROKER, held_pulls_per_connection_max=1)) as stage:
+        await stage.client.send(*[pull(1 + queue, queueId=str(queue)) for queue in range(4)])
+        found = [await stage.next() for _ in range(4)]
+
+        assert sorted((one.code, one.opaque) for one in found if one.code == 25) == [
+            (25, 2), (25, 3), (25, 4)
+        ]  # fmt: skip
+        assert stage.running.broker.tables.questions.waiting == 1
+
+
+async def test_pulls_whose_time_was_up_are_not_kept(autojump_clock: MockClock) -> None:
+    """Of a silent client with many groups, whose turns come minutes later."""
+    groups = [f"G{number}" for number in range(20)]
+    at_once, turns = 50, 6
+    async with staged() as stage:
+        consumers = [
+            ConsumerData(group_name=one, subscriptions=[subscription(OLD)]) for one in groups
+        ]
+        beat = HeartbeatData(client_id="c1", consumers=consumers).encode()
+        await stage.client.send(Command(34, opaque=5, body=beat))
+        while not (answer := await stage.next()).is_response or answer.opaque != 5:
+            pass
+        for one in groups[:-1]:
+            await stage.client.send(pull(7, consumerGroup=one))
+        opaque = 100
+        for _ in range(turns):
+            last = range(opaque, opaque + at_once)
+            await stage.client.send(*[pull(one, consumerGroup=groups[-1]) for one in last])
+            left = set(last)
+            while left:
+                left.discard((await stage.next()).opaque)
+            opaque += at_once
+
+        assert stage.running.broker.tables.questions.waiting <= 3 * at_once + GONE_MAX
+
+
+async def test_a_pull_at_the_end_of_the_rest(autojump_clock: MockClock) -> None:
+    """Its client is asked, whichever of pull and end comes first in that moment."""
+    async with staged() as stage:
+        tables = stage.running.broker.tables
+        group = tables.clients.consumer_group("G")
+        assert group is not None
+        (session,) = group.members
+        went_on = list[HeldPull]()
+        for opaque in range(16):
+            held = HeldPull(
+                session=session,
+                command=pull(opaque),
+                group="G",
+                topic="T",
+                queue_id=0,
+                first_offset=0,
+                offset=0,
+                count_max=1,
+                message_filter=ALL,
+            )
+            tables.questions.ask(held, NEW + opaque, went_on.append)
+            with trio.fail_after(3 * REST):
+                await stage.answer(await stage.question(), subscription(NEW + opaque))
+            while held not in went_on:
+                await trio.lowlevel.checkpoint()
+            # The moment in which the client's task would end.
+            await trio.sleep(REST)
 
 
 async def test_the_cpp_client_is_not_asked(autojump_clock: MockClock) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 
 from broker_rig import STORE, Rig
 from timermq.pipeline.quarantine.quarantine_record import State, mark_message
+from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
 from timermq.timerstore.message import Message
 from unit.broker.pending.lives import (
@@ -63,6 +65,27 @@ async def test_a_retry_to_another_topic() -> None:
     assert life["now"] == "delivered"
     assert words(life) == ["stored", "set_aside", "retried", "delivered"]
     assert [step["topic"] for step in life["steps"]] == ["T", "T", "Other", "Other"]
+
+
+@pytest.mark.parametrize(
+    "roll",
+    ["TIMER_ROLL_TIMES\x011\x02TIMER_DEQUEUE_MS\x016\x02", "TIMER_ROLL_LABEL\x01R\x02"],
+    ids=["wheel", "RocksDB"],
+)
+async def test_a_roll_of_rocketmqs(roll: str) -> None:
+    """The record before waits no more: the message has arrived when its last record has."""
+    rig = Rig()
+    text = f"{later(5)}REAL_TOPIC\x01T\x02REAL_QID\x010\x02TIMER_OUT_MS\x01{NOW_MS + 4000}\x02"
+    _, rolled = rig.broker.store.put(
+        [Message(TIMER_TOPIC, 0, b"x", (text + more).encode()) for more in ("", roll)]
+    )
+    before = explain(rig, "K1")
+    origin = origin_of(rolled.phy_offset)
+    rig.broker.store.put([Message("T", 0, b"x", later(5).encode(), prepared_offset=origin)])
+    after = explain(rig, "K1")
+
+    assert (before["now"], words(before)) == ("waiting", ["stored", "rolled"])
+    assert (after["now"], words(after)) == ("delivered", ["stored", "rolled", "delivered"])
 
 
 async def test_classic_levels() -> None:

@@ -39,7 +39,7 @@ def test_region_trace_and_cluster_are_the_broker_s(given: bytes, stored: bytes) 
 def test_what_is_left_on_delivered_messages(is_left: bool) -> None:
     """It is removed where it is left; otherwise admission refuses it."""
     own = b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02TIMER_OUT_MS\x011\x02TIMER_ROLL_TIMES\x011\x02"
-    own += b"TIMER_ENQUEUE_MS\x011\x02TIMER_DEQUEUE_MS\x011\x02"
+    own += b"TIMER_ENQUEUE_MS\x011\x02TIMER_DEQUEUE_MS\x011\x02TIMER_ROLL_LABEL\x01R\x02"
     stamp = make_stamp(leave_timer_properties=is_left)
 
     assert stamp.stamp(own + b"UNIQ_KEY\x01K\x02") == (

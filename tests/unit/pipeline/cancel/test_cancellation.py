@@ -211,6 +211,16 @@ def test_a_moved_message_has_another_key_for_rocketmq_alone(deliver_ms: int) -> 
         assert again.record_key not in (result.record_key, "a")
 
 
+def test_a_producers_key_that_looks_moved_stays() -> None:
+    """A move leaves it to the consumer as it was sent."""
+    rig = waiting("a#moved5")
+    result = rig.service.cancellation.reschedule(Wanted("T", "a#moved5"), SLOT_MS + 500)
+    _, moved, _ = newest(rig, 3)
+
+    assert result.verdict is Verdict.CANCELLED
+    assert find(own_properties(record_properties(moved)), UNIQ_KEY_NAME) == b"a#moved5"
+
+
 @pytest.mark.parametrize("key", ["with blank", "k" * 16_000])
 def test_a_key_that_the_index_or_the_text_does_not_take_twice_stays(key: str) -> None:
     """No delete in the same slot may have its name then, for RocketMQ would delete both."""

@@ -10,6 +10,7 @@ from timermq.pipeline.cancel.pending_lookup import Found, PendingLookup
 from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.records.cancel_verdict import CancelError, Verdict, Wanted
 from timermq.pipeline.records.deduplication import origin_of
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.records.undeliverable import Reason, TimerRecordError, Undeliverable
 from timermq.timerstore.message import Message
 from unit.pipeline.stages_by_hand import SLOT_MS, TINY, StagesByHand
@@ -79,6 +80,40 @@ def test_a_moved_message_waits_at_its_new_place() -> None:
 
     assert [one.phy_offset for one in found.pending] == rig.places()[-2:-1]
     assert found.cancelled == 0
+
+
+WAITS_IN_JAVAS = (
+    f"UNIQ_KEY\x01a\x02REAL_TOPIC\x01T\x02REAL_QID\x010\x02TIMER_DELIVER_MS\x01{DUE_MS}\x02"
+    f"TIMER_OUT_MS\x01{SLOT_MS}\x02"
+).encode()
+ROLLED_IN_JAVAS = {
+    "wheel": b"TIMER_ROLL_TIMES\x01%d\x02TIMER_ENQUEUE_MS\x015\x02TIMER_DEQUEUE_MS\x016\x02",
+    "RocksDB": b"TIMER_ROLL_LABEL\x01R%d\x02",
+}
+
+
+@pytest.mark.parametrize("engine", ROLLED_IN_JAVAS)
+def test_what_rocketmq_rolled_waits_once(engine: str) -> None:
+    """Its last record; so it can be moved, and has arrived when that has."""
+    rig = StagesByHand(ManualClock())
+    rolls = [ROLLED_IN_JAVAS[engine] % number for number in (1, 2)]
+    texts = [WAITS_IN_JAVAS + roll for roll in (b"", *rolls)]
+    stored = rig.store.put([Message(TIMER_TOPIC, 0, b"a", text) for text in texts])
+    found = look(rig, Wanted("T", "a"))
+    moved = rig.service.cancellation.reschedule(Wanted("T", "a"), DUE_MS + 1_000)
+
+    assert [one.phy_offset for one in found.pending] == [stored[-1].phy_offset]
+    assert (moved.verdict, moved.deliver_ms) == (Verdict.CANCELLED, DUE_MS + 1_000)
+
+
+@pytest.mark.parametrize("engine", ROLLED_IN_JAVAS)
+def test_of_two_that_rocketmq_has_one_rolled(engine: str) -> None:
+    """The wheel has both still. RocksDB timers have one for a key and a slot."""
+    rig = StagesByHand(ManualClock())
+    texts = [WAITS_IN_JAVAS, WAITS_IN_JAVAS, WAITS_IN_JAVAS + ROLLED_IN_JAVAS[engine] % 1]
+    rig.store.put([Message(TIMER_TOPIC, 0, b"a", text) for text in texts])
+
+    assert len(look(rig, Wanted("T", "a")).pending) == (2 if engine == "wheel" else 1)
 
 
 @pytest.mark.parametrize("names_it", [False, True])

@@ -15,7 +15,7 @@ from timermq.pipeline.records.deduplication import (
     origin_in,
     origin_of,
 )
-from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
+from timermq.pipeline.records.foreign_key import pending_key
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.timerstore.message import Message, pack_host
 from timermq.timerstore.record import encode_record
@@ -91,58 +91,6 @@ def test_membership(known: list[int], units: list[int], asked: list[int]) -> Non
 
 
 WAITING = ("REAL_TOPIC=T", "UNIQ_KEY=U1", OUT)
-
-
-def test_a_java_delivery_answers_for_its_record() -> None:
-    """What Java delivered has the key of the record that waited."""
-    delivered = record_of(*WAITING, "TIMER_DEQUEUE_MS=5")
-
-    assert pending_key(record_of(*WAITING, topic=TIMER_TOPIC)) == foreign_key_in(delivered)
-
-
-def test_a_java_roll_answers_for_the_record_before() -> None:
-    """A rolled record has a count more than the one it comes from."""
-    rolled = record_of(*WAITING, "TIMER_ROLL_TIMES=3", "TIMER_DEQUEUE_MS=5", topic=TIMER_TOPIC)
-    before = record_of(*WAITING, "TIMER_ROLL_TIMES=2", topic=TIMER_TOPIC)
-    first = record_of(*WAITING, "TIMER_ROLL_TIMES=1", "TIMER_DEQUEUE_MS=5", topic=TIMER_TOPIC)
-
-    assert pending_key(before) == foreign_key_in(rolled)
-    assert pending_key(record_of(*WAITING, topic=TIMER_TOPIC)) == foreign_key_in(first)
-
-
-@pytest.mark.parametrize(
-    "properties",
-    [
-        ("REAL_TOPIC=T2", "UNIQ_KEY=U1", OUT),
-        ("REAL_TOPIC=T", "UNIQ_KEY=U2", OUT),
-        ("REAL_TOPIC=T", "UNIQ_KEY=U1", "TIMER_OUT_MS=1700000011000"),
-        (*WAITING, "TIMER_ROLL_TIMES=1"),
-    ],
-)
-def test_other_timers_have_other_keys(properties: tuple[str, ...]) -> None:
-    """Topic, unique key, slot and rolls tell records apart."""
-    assert pending_key(record_of(*properties)) != pending_key(record_of(*WAITING))
-
-
-@pytest.mark.parametrize("topic", ["%RETRY%group", "%DLQ%group", "SCHEDULE_TOPIC_XXXX"])
-def test_what_a_consumer_sends_back_is_no_delivery(topic: str) -> None:
-    """It keeps the keys, and would answer for another timer that has the same ones."""
-    assert foreign_key_in(record_of(*WAITING, "TIMER_DEQUEUE_MS=5", topic=topic)) is None
-
-
-def test_rolls_that_are_no_number() -> None:
-    """More digits than Python reads end nothing: the record is none of Java's."""
-    record = record_of("TIMER_DEQUEUE_MS=1", f"TIMER_ROLL_TIMES={'9' * 5000}", topic=TIMER_TOPIC)
-
-    assert foreign_key_in(record) is None
-
-
-def test_other_records_are_no_deliveries() -> None:
-    """A record without the time of its dequeueing comes from a producer; a count must be one."""
-    assert foreign_key_in(record_of(*WAITING)) is None
-    assert foreign_key_in(record_of()) is None
-    odd = record_of(*WAITING, "TIMER_DEQUEUE_MS=5", "TIMER_ROLL_TIMES=x", topic=TIMER_TOPIC)
-    assert foreign_key_in(odd) is None
 
 
 def test_each_delivery_answers_for_one_record() -> None:

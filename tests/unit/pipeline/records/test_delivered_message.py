@@ -13,11 +13,13 @@ from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
     decode_timer,
+    moved_properties,
     timer_tail,
 )
 from timermq.pipeline.records.undeliverable import Reason
 from timermq.timerstore.message import Message, SysFlag, pack_host
-from timermq.timerstore.properties import PROPERTIES_SIZE_MAX
+from timermq.timerstore.moved_key import key_properties
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, parse
 from timermq.timerstore.record import encode_record
 
 SLOT_MS = 1_700_000_010_000
@@ -192,6 +194,34 @@ def test_a_java_record() -> None:
         javas("UNIQ_KEY=U1", "TIMER_DELAY_SEC=20", "TAGS=a", f"TIMER_DELIVER_MS={SLOT_MS + 1}")
         == message.properties
     )
+
+
+@pytest.mark.parametrize(
+    "own", [b"UNIQ_KEY\x01U1\x02", b"TAGS\x01a\x02UNIQ_KEY\x01U1\x02KEYS\x01k1 k2\x02"]
+)
+def test_a_moved_message_that_rocketmq_rolled(own: bytes) -> None:
+    """It is delivered with its producer's keys, and keeps the key of its record in another roll."""
+    _, _, keys = own.partition(b"KEYS\x01")
+    moved = key_properties(b"U1#moved77", *keys.removesuffix(b"\x02").split())
+    text = javas(
+        f"TIMER_OUT_MS={SLOT_MS}", "TIMER_ROLL_TIMES=1", "REAL_TOPIC=Orders", "REAL_QID=5"
+    )  # fmt: skip
+    before = own.partition(b"UNIQ_KEY")[0]
+    record = record_of(before + moved + MOMENT + text)
+    again = due(record, is_roll=True).message.properties
+
+    assert parse(due(record).message.properties) == parse(own + MOMENT)
+    assert moved_properties(again) == moved
+    assert parse(due(record_of(again)).message.properties) == parse(own + MOMENT)
+
+
+def test_a_key_that_looks_moved_is_the_producers() -> None:
+    """Without the key before among its keys no move gave it, so it stays."""
+    own = b"UNIQ_KEY\x01U1#moved77\x02KEYS\x01k1\x02"
+    text = javas(f"TIMER_OUT_MS={SLOT_MS}", "REAL_TOPIC=Orders", "REAL_QID=5", MOMENT_OF_JAVA)
+    message = due(record_of(own + text)).message
+
+    assert message.properties == own + MOMENT
 
 
 def test_a_java_record_keeps_its_moment() -> None:
