@@ -85,7 +85,7 @@ def imports_of(*words: str) -> Imports:
         ("quarantine --help", 225, {*CLIENT, "rich"}),
         ("check-history --help", 225, {*CLIENT, "rich"}),
         ("config --help", 300, SETTINGS),
-        ("store --help", 585, {*SETTINGS, "numpy"}),
+        ("store --help", 590, {*SETTINGS, "numpy"}),
         ("backup --help", 470, {*SETTINGS, "numpy"}),
         ("restore --help", 605, {*SETTINGS, "numpy"}),
         ("spark --help", 345, SETTINGS),

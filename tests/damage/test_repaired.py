@@ -51,7 +51,7 @@ REPAIRED = {
     f"levels-killed:{LOG}:zero:5": Outcome.WITHHELD,
     # A delete that could not be read when it was to roll took nothing back.
     f"cancelled-stopped:{LOG}:zero:2": Outcome.WITHHELD,
-    f"cancelled-killed:{LOG}:zero:3": Outcome.QUARANTINED,
+    f"cancelled-killed:{LOG}:zero:3": Outcome.SAME,
     f"moved-stopped:{LOG}:zero:2": Outcome.SAME,
     # The old record of a message that had moved was quarantined, though the new one arrived.
     f"moved-killed:{LOG}:zero:0": Outcome.SAME,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Generator, Mapping
 
 import attrs
@@ -17,6 +16,7 @@ from interop.java_peer import free_ports
 from interop.serving import Broker, starting
 from interop.talking import Talking, talking
 from interop.test_vip_channel import with_vip_channel
+from waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -329,6 +329,8 @@ def stage(
             (sent,) = [one for one in member.hear("SENT now", 9) if one.startswith("0 ")]
             _, _, offset_id, unique_id = sent.split()
             wait(admin, f"queryTopicsByConsumer(String) {GROUP}", TOPIC)  # it has committed
+            counted = f"{broker.listen} TOPIC_PUT_NUMS {TOPIC}"
+            wait(admin, f"viewBrokerStatsData(String,String,String) {counted}", "statsDay")
             names = {
                 "BROKER": broker.listen,
                 "NAMESRV": broker.namesrv,
@@ -352,10 +354,9 @@ def abandoned(admin: Talking) -> str:
 
 def wait(admin: Talking, call: str, says: str) -> None:
     """Until a call returns that."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while says not in (said := admin.ask(call)):
-        assert time.monotonic() < deadline, said
-        time.sleep(0.1)
+    wait_until(
+        lambda: says in admin.ask(call), PATIENCE_SECONDS, told=lambda: admin.heard[-9:], pause=0.1
+    )
 
 
 def test_every_call_is_in_the_table(stage: Stage) -> None:

@@ -87,7 +87,7 @@ CLUSTER: Sequence[Row] = (
     ("getNamesrvConfig", "brokerName += +broker-a"),
     (
         "updateNamesrvConfig -k fileReservedTime -v 48",
-        "NAMESRV_CONFIG: .*updateBrokerConfig|update name server config success",
+        "BROKER_CONFIG: .*set it in its configuration",
     ),
     ("switchTimerEngine -b BROKER -e R", 5_001),
     ("setCommitLogReadAheadMode -b BROKER -m 0", 2_004),

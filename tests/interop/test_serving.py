@@ -41,7 +41,7 @@ def test_what_a_failed_test_leaves_running_is_killed(tmp_path: Path) -> None:
 def test_a_broker_that_does_not_start_leaves_no_process(tmp_path: Path) -> None:
     """It has ended, and was waited for."""
     children = psutil.Process().children()
-    with starting() as start, pytest.raises(AssertionError, match="did not become ready"):
+    with starting() as start, pytest.raises(AssertionError, match="the broker is not ready"):
         start(tmp_path / "store", "--set", "no_such_setting=1")
 
     assert children == psutil.Process().children()

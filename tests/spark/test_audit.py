@@ -160,7 +160,7 @@ def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ran = run(capsys, "--store", str(written(taken_over, tmp_path)))
 
     assert (0, "") == (ran.code, ran.err)
-    assert "records 16, timers 7, delivered 3, moved 0, rolled 1" in ran.out
+    assert "records 17, timers 8, delivered 3, moved 0, rolled 2" in ran.out
     assert "a delivery was stored before the moment asked for" in ran.out
 
 

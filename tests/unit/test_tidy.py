@@ -72,6 +72,9 @@ TESTED_ELSEWHERE = {
     f"{SPARK}/": "`tests/spark` runs the jobs in a session, by the names of jobs and verbs",
     "simulator/timermq/simulator/": "a test itself: its seeds find what `tests/planted` plants",
     "repair/timermq/repair/store_rule.py": "a table of rules; `tests/spark/test_store_rules.py`",
+    "backup/timermq/backup/": "`tests/property/test_backup.py` kills it anywhere, "
+    "`tests/simulation/test_backup.py` restores what it shipped",
+    "cli/timermq/cli/restore.py": "`tests/cli/test_backup.py` restores and serves",
     "bench/timermq/bench/": "`tests/cli/test_bench.py` runs it against a broker",
     "cli/timermq/cli/spark/": "`tests/cli/test_spark.py` and the verbs in `tests/spark`",
     "cli/timermq/cli/store/": "`tests/cli/test_store*.py` runs the verbs on stores of both brokers",

@@ -18,7 +18,13 @@ from timermq.pipeline.records.destination import DESTINATION_COUNT_MAX
 from timermq.pipeline.records.foreign_key import foreign_key_in, pending_key
 from timermq.pipeline.records.record_effect import Effect, effect_of
 from timermq.pipeline.records.timeline import Trace, trace_in
-from timermq.pipeline.records.timer_properties import DELETE, DEQUEUE, OUT, OUT_NAME
+from timermq.pipeline.records.timer_properties import (
+    DELETE,
+    DELETE_SECOND_NAME,
+    DEQUEUE,
+    OUT,
+    OUT_NAME,
+)
 from timermq.pipeline.records.timer_record import deleted_name, message_names
 from timermq.pipeline.records.torn_move import makes_way_for, takes_the_place
 from timermq.timerstore.java_hash import java_hash
@@ -106,7 +112,9 @@ class TimerLedger:
                 _topic_hash(find(record.properties, REAL_TOPIC_NAME)),
             )
             target_py = makes_way_for(record.properties) if is_delete else None
-            name = (deleted_name(record.properties) or b"") if is_delete else None
+            # A second delete takes nothing out by itself: without its first one the message waits.
+            names = is_delete and find(record.properties, DELETE_SECOND_NAME) is None
+            name = (deleted_name(record.properties) or b"") if names else None
             if target_py is None or name is None:
                 self._add(row, name)
             else:
