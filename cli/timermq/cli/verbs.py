@@ -27,6 +27,7 @@ VERBS: Mapping[str, str] = {
     "top": (
         "Watch a broker: the wheel, its pointers and lag, rates, lateness, next slots, top topics"
     ),
+    "cluster": "The brokers of a cluster, a line each: `timermq cluster status`",
     "clock": (
         "Look at a broker's wall clock, or accept it as right: `timermq clock status`, `clock "
         "accept`"
