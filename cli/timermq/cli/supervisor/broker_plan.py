@@ -151,8 +151,8 @@ def _refuse_stores_left_out(root: str, plans: Sequence[BrokerPlan]) -> None:
 
 
 def is_store(directory: str) -> bool:
-    """Whether a broker has kept messages in a directory."""
-    return (Path(directory) / "commitlog").exists()
+    """Whether a broker has kept messages, or topics, in a directory."""
+    return any((Path(directory) / one).exists() for one in ("commitlog", "config"))
 
 
 def stores_in(root: str) -> list[str]:
