@@ -153,8 +153,8 @@ def test_a_killed_broker(two: Several) -> None:
 
     async def until(least: int, *names: str) -> None:
         with trio.fail_after(READY_SECONDS):
-            while min(Counter(sent.values())[name] for name in names) < least:
-                await trio.sleep(0.02)  # noqa: ASYNC110 - the senders tell nobody
+            while min(Counter(sent.values())[name] for name in names) < least:  # noqa: ASYNC110 - senders
+                await trio.sleep(0.02)
 
     async def load() -> int:
         left = trio.Event()

@@ -117,8 +117,8 @@ async def _make_topic(addresses: Sequence[str], topic: str, queues: int, namesrv
             )
             assert (await links.call(address, command)).code == 0
         with trio.fail_after(READY_SECONDS):
-            while len(await _route(links, namesrv, topic)) < len(addresses):
-                await trio.sleep(0.05)  # noqa: ASYNC110 - another process registers it
+            while len(await _route(links, namesrv, topic)) < len(addresses):  # noqa: ASYNC110 - asked
+                await trio.sleep(0.05)
         nursery.cancel_scope.cancel()
 
 
