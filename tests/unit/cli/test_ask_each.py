@@ -60,14 +60,15 @@ async def test_one_does_not(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert [b"b:1"] == [answer for _, answer in answers.given]
     assert capsys.readouterr().err.splitlines() == [
-        "timermq: warning: broker a is left out: a:1: cannot connect: no broker at a:1 (request 9002)"
+        "timermq: warning: broker a is left out: a:1: cannot connect: no broker at a:1 "
+        "(request 9002)"
     ]
 
 
 async def test_none_answers() -> None:
     """Nothing is known then: the first one's error is that of all."""
-    with trio.testing.RaisesGroup(
-        trio.testing.Matcher(ConnectionLostError, "a:1: cannot connect"),
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(ConnectionLostError, match="a:1: cannot connect"),
         flatten_subgroups=True,
     ):
         await asked()
