@@ -43,7 +43,7 @@ DELAY_MS = 3_600_000
 
 @attrs.frozen(kw_only=True)
 class Round:
-    """What one round took."""
+    """What the messages of one round took."""
 
     brokers: int
     messages: int
@@ -53,7 +53,7 @@ class Round:
 
     @property
     def cpu_us(self) -> float:
-        """CPU a message, microseconds."""
+        """CPU time a message, in microseconds."""
         return self.cpu_s * 1e6 / self.messages
 
     @property

@@ -49,7 +49,7 @@ class BrokerLink:
 
     @property
     def address(self) -> str:
-        """Its ``host:port``."""
+        """Where it listens, as ``host:port``."""
         return self.known.address
 
     async def call(self, command: Command, timeout: float = CALL_TIMEOUT) -> Command:

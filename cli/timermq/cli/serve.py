@@ -27,10 +27,11 @@ from timermq.timerstore.os_disk import OsDisk
 from .arguments import OneLineParser, address, complete_directories, count
 from .configuration import Configuration, load_configuration
 from .log_output import configure_logs, logs_in_background
-from .service_manager import METRICS_NOTICE, ServiceManager
+from .service_manager import ServiceManager
 from .settings import ConfigurationError
 from .stop_signals import SAME_SIGNAL, stop_signals
 from .store_flags import add_configuration_flags
+from .supervisor.broker_plan import METRICS_NOTICE, is_store, stores_in
 
 log = structlog.get_logger("timermq.cli.serve")
 
@@ -119,8 +120,6 @@ def _refuse_stores_below(root: str) -> None:
     Raises:
         ConfigurationError: It is one.
     """
-    from .supervisor.broker_plan import is_store, stores_in
-
     below = [] if is_store(root) else stores_in(root)
     if below:
         raise ConfigurationError(

@@ -13,9 +13,6 @@ import attrs
 import structlog
 import trio
 
-METRICS_NOTICE = "X_TIMERMQ_METRICS"
-"""The notice of a supervised broker: the address of its metrics."""
-
 log = structlog.get_logger("timermq.cli.service_manager")
 
 

@@ -7,7 +7,7 @@ from timermq.cli.pending_page import PendingRow
 
 
 def row(unique_id: str, deliver_ms: int, phy_offset: int) -> PendingRow:
-    """A message that waits."""
+    """The row of a message that waits."""
     return PendingRow(
         unique_id=unique_id,
         topic="T",

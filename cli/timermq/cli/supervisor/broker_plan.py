@@ -21,6 +21,8 @@ BROKERS_MAX = 64
 """Brokers of one supervisor; more than the cores of a machine bring nothing."""
 PORT_STEP = 10
 """Ports from one broker to the next."""
+METRICS_NOTICE = "X_TIMERMQ_METRICS"
+"""The name by which a supervised broker tells the address of its metrics, as sd_notify does."""
 METRICS_HOST = "127.0.0.1"
 """Where the supervisor alone reads the metrics of each broker."""
 

@@ -18,15 +18,14 @@ from collections.abc import Mapping, Sequence
 import attrs
 import trio
 
-from ..service_manager import METRICS_NOTICE
-from .broker_plan import BrokerPlan
+from .broker_plan import METRICS_NOTICE, BrokerPlan
 
 NOTICE_SIZE_MAX = 4_096
 """Bytes of one notice."""
 
 
 class State(enum.Enum):
-    """How a broker does."""
+    """How a broker's process does now."""
 
     STARTING = "starting"
     READY = "ready"
@@ -107,7 +106,7 @@ class BrokerProcess:
             self.process.kill()
 
     async def listen(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Take notices until cancelled."""
+        """Take the broker's notices until cancelled."""
         with trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
             await receiver.bind(self.notices)
             task_status.started()

@@ -2,10 +2,10 @@
 
 It does for each broker what a service manager does for the one of ``timermq serve``. A broker that
 ends takes no other with it: each has a store of its own, and the messages of the others are still
-due. It is started again, with growing pauses, for its messages are due too, and nobody else has
-them; an end is an error in the log and in the service manager's status, so it is never silent. A
-start that fails ends the whole: half a cluster that looks started would be found out too late. A
-broker that somebody stops (exit code 0) stays so.
+due. It is started again, with growing pauses, for its messages are due too, and no other has them;
+an end is an error in the log and in the service manager's status, so it is never silent. A start
+that fails ends the whole: half a cluster that looks started would be found out too late. A broker
+that somebody stops (exit code 0) stays so.
 """
 
 from __future__ import annotations

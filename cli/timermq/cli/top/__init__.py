@@ -89,9 +89,9 @@ class Taken:
 
     def tell_missing(self) -> None:
         """Say on standard error who is left out."""
-        for address in sorted(self.errors):
-            text = visible(" ".join(str(self.errors[address]).split()))
-            print(f"timermq: warning: broker {address} is left out: {text}", file=sys.stderr)
+        for broker in sorted(self.errors):
+            text = visible(" ".join(str(self.errors[broker]).split()))
+            print(f"timermq: warning: broker {broker} is left out: {text}", file=sys.stderr)
 
 
 async def _take(access: ClientAccess, brokers: Sequence[str], view: WatchView) -> Taken:

@@ -25,7 +25,7 @@ class Audience(Protocol):
         ...
 
     def take_snapshot(self, address: str, snapshot: Snapshot) -> None:
-        """A picture has come."""
+        """A picture of the broker has come."""
         ...
 
     def take_trouble(self, address: str, trouble: str) -> None:
@@ -56,7 +56,7 @@ class BrokerWatch:
         self._heard = trio.Event()
 
     def wants_changed(self) -> None:
-        """Another view is wanted."""
+        """Ask the broker for the view that is wanted now."""
         self._wants_changed.set()
 
     async def run(self) -> None:

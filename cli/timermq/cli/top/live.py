@@ -117,7 +117,7 @@ class LiveTop:
         return self.view.wanted()
 
     def take_snapshot(self, address: str, snapshot: Snapshot) -> None:
-        """Show a broker's picture."""
+        """Show the newest picture of a broker."""
         self.watched = self.watched.with_snapshot(address, snapshot)
         self.change(partial(self.watched.shown_by, is_picture=True))
 

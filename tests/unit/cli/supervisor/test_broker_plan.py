@@ -12,7 +12,7 @@ from timermq.cli.supervisor.broker_plan import plan_brokers
 
 
 def configured(root: Path, **settings: str) -> Configuration:
-    """The configuration of flags."""
+    """The configuration of these settings as flags."""
     flags = {"store_path_root_dir": str(root), **settings}
     return configure([flag_layer({key: ("--set", value) for key, value in flags.items()})])
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 import attrs
 
 from timermq.cli.top.merged_snapshot import merge_snapshots
-from timermq.cli.top.view import View
-from timermq.cli.top.watched import Watched
 from timermq.remoting import Counters
 from top_samples import IDLE, LATENESS_BOUNDS_MS
 
@@ -88,25 +84,3 @@ def test_a_trouble_has_a_name() -> None:
 def test_rates_go_by_those_that_answer() -> None:
     """The uptime of a broker that is gone stands still, and would make rates of nothing."""
     assert ONE.uptime_ms == merge_snapshots(BOTH, old=["h:2"]).uptime_ms
-
-
-def test_a_broker_that_is_gone_is_told() -> None:
-    """Its last numbers stay in the sum, and the screen says that they are old, until it is back."""
-    watched = Watched(addresses=("h:1", "h:2"))
-    view = View(address=watched.name, zone=UTC)
-    for address, snapshot in BOTH.items():
-        watched = watched.with_snapshot(address, snapshot)
-        view = watched.shown_by(view, is_picture=True)
-    assert view.trouble is None
-    watched = watched.with_trouble("h:2", "h:2: closed by the server").with_silence("h:1")
-    told = watched.shown_by(view, is_picture=True)
-    watched = watched.with_snapshot("h:1", ONE).with_snapshot("h:2", OTHER)
-    back = watched.shown_by(told, is_picture=True)
-
-    assert (
-        "h:2: closed by the server; h:1: no answer since 10:03:07: the numbers of it are old"
-        == told.trouble
-    )
-    assert told.snapshot is not None
-    assert 12 == told.snapshot.pending
-    assert back.trouble is None
