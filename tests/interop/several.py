@@ -14,9 +14,10 @@ import psutil
 import trio
 
 from interop.serving import READY_SECONDS, starting
+from timermq.cli.broker_link import known_brokers
 from timermq.client.link import Links
 from timermq.remoting import Command, RequestCode
-from timermq.timerstore.fastjson import parse_json
+from timermq.remoting.bodies import QueueRoute, decode_topic_route
 from waiting import wait_until
 
 BASE_TRIES = 50
@@ -122,10 +123,10 @@ async def _make_topic(addresses: Sequence[str], topic: str, queues: int, namesrv
         nursery.cancel_scope.cancel()
 
 
-async def _route(links: Links, namesrv: str, topic: str) -> list[object]:
+async def _route(links: Links, namesrv: str, topic: str) -> list[QueueRoute]:
     command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
     answer = await links.call(namesrv, command)
-    return [] if answer.code else list(parse_json(answer.body.decode(), "route")["queueDatas"])
+    return [] if answer.code else decode_topic_route(answer.body)
 
 
 async def known_names(namesrv: str) -> list[str]:
@@ -134,4 +135,4 @@ async def known_names(namesrv: str) -> list[str]:
         links = Links(nursery, lambda _address, _command: None)
         answer = await links.call(namesrv, Command(RequestCode.GET_BROKER_CLUSTER_INFO))
         nursery.cancel_scope.cancel()
-    return sorted(parse_json(answer.body.decode(), "cluster info")["brokerAddrTable"])
+    return [one.name for one in known_brokers(answer.body)]

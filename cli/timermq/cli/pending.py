@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"pending: argument --between: expected A before B, found {first} and {last}"
         )
-    columns, is_whole = COLUMNS, True
+    columns: tuple[str, ...] = COLUMNS
+    is_whole = True
     if args.store is not None:
         rows = _offline(args)
     else:

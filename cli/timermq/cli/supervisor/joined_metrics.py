@@ -17,7 +17,7 @@ from timermq.broker.metrics.http_server import Page
 from timermq.broker.metrics.metrics_page import CONTENT_TYPE
 from timermq.client.link import split_address
 
-from .broker_process import BrokerProcess, State
+from .supervised_process import BrokerProcess, State
 from .supervisor import Supervisor
 
 PAGE_TIMEOUT = 5.0

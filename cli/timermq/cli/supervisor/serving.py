@@ -18,7 +18,7 @@ from ..configuration import Configuration
 from ..service_manager import ServiceManager
 from ..stop_signals import SAME_SIGNAL, stop_signals
 from .broker_plan import BrokerPlan, plan_brokers
-from .broker_process import BrokerProcess, serve_command
+from .supervised_process import BrokerProcess, serve_command
 from .supervisor import Supervisor
 
 log = structlog.get_logger("timermq.cli.supervisor.serving")

@@ -18,7 +18,7 @@ import trio
 
 from ..exit_code import DONE, FAILED, USAGE
 from ..service_manager import ServiceManager
-from .broker_process import BrokerProcess, State
+from .supervised_process import BrokerProcess, State
 
 RESTART_PAUSE_MIN = 1.0
 RESTART_PAUSE_MAX = 30.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import attrs
 
@@ -74,9 +75,9 @@ _GREATEST = (
 _LEAST = ("read_ms", "commit_read_ms", "scrub_whole_ms", "held_up_since_ms")
 
 
-def _by_rule(ordered: Sequence[Snapshot]) -> dict[str, int | float | None]:
+def _by_rule(ordered: Sequence[Snapshot]) -> dict[str, Any]:
     """The fields that are added, or of which the greatest or the least counts; None is no value."""
-    found: dict[str, int | float | None] = {}
+    found: dict[str, Any] = {}
     for names, choose in ((_SUMS, sum), (_GREATEST, max), (_LEAST, min)):
         for name in names:
             values = [getattr(one, name) for one in ordered]

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from timermq.cli.service_manager import ServiceManager
 from timermq.cli.supervisor import supervisor as module
 from timermq.cli.supervisor.broker_plan import BrokerPlan
-from timermq.cli.supervisor.broker_process import BrokerProcess, State
+from timermq.cli.supervisor.supervised_process import BrokerProcess, State
 from timermq.cli.supervisor.supervisor import Supervisor
 
 LIMIT = 60.0

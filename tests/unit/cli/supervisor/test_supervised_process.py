@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from timermq.cli.supervisor.broker_plan import BrokerPlan
-from timermq.cli.supervisor.broker_process import (
+from timermq.cli.supervisor.supervised_process import (
     BrokerProcess,
     State,
     environment_of,
