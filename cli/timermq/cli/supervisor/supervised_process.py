@@ -117,7 +117,9 @@ class BrokerProcess:
     def hear(self, notice: str) -> None:
         """Take one notice: assignments, a line each."""
         self.heard_at = trio.current_time()
-        values = dict(line.partition("=")[::2] for line in notice.splitlines())
+        values = {
+            name: value for name, _, value in (one.partition("=") for one in notice.splitlines())
+        }
         self.metrics = values.get(METRICS_NOTICE, self.metrics)
         if values.get("READY") == "1":
             self.state = State.READY
