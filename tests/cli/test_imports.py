@@ -78,8 +78,9 @@ def imports_of(*words: str) -> Imports:
         ("consume --help", 270, {*CLIENT, *LOGGING}),
         ("cancel --help", 220, {*CLIENT, "rich"}),
         ("reschedule --help", 220, {*CLIENT, "rich"}),
-        ("top --help", 240, {*CLIENT, "rich"}),
+        ("top --help", 245, {*CLIENT, "rich"}),
         ("clock --help", 225, {*CLIENT, "rich"}),
+        ("cluster --help", 230, {*CLIENT, "rich"}),
         ("pending --help", 230, {*CLIENT, "rich"}),
         ("explain --help", 225, {*CLIENT, "rich"}),
         ("quarantine --help", 225, {*CLIENT, "rich"}),
@@ -115,7 +116,7 @@ def test_imports_of_a_sender(broker: Broker) -> None:
 
 def test_imports_of_who_asks(broker: Broker) -> None:
     """What waits, is quarantined or happened is asked without the code of a store."""
-    for words in ("pending", "quarantine list", "clock status"):
+    for words in ("pending", "quarantine list", "clock status", "cluster status"):
         found = imports_of(*words.split(), "--json", "--namesrv", broker.namesrv)
 
         assert (words, 0, CLIENT) == (words, found.code, found.large)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from timermq.broker.consuming.filter import parse_filter
 from timermq.broker.refusal import RefusedError
-from timermq.cli.broker_link import master_addresses
+from timermq.cli.broker_link import known_brokers
 from timermq.client.errors import MalformedAnswerError
 from timermq.remoting.admin_body import decode_properties
 from timermq.remoting.bodies import (
@@ -81,7 +81,7 @@ def fuzz_one(data: bytes) -> None:
     for reader in READERS:
         _read(reader, data)
     with suppress(MalformedAnswerError):
-        assert all(isinstance(one, str) for one in master_addresses(data))
+        assert all(isinstance(one.address, str) for one in known_brokers(data))
 
 
 def _read(reader: Callable[[bytes], object], data: bytes) -> object:

@@ -78,6 +78,7 @@ TESTED_ELSEWHERE = {
     "bench/timermq/bench/": "`tests/cli/test_bench.py` runs it against a broker",
     "cli/timermq/cli/spark/": "`tests/cli/test_spark.py` and the verbs in `tests/spark`",
     "cli/timermq/cli/store/": "`tests/cli/test_store*.py` runs the verbs on stores of both brokers",
+    "cli/timermq/cli/top/broker_watch.py": "`test_live.py` runs it against a broker by a script",
     "cli/timermq/cli/top/terminal.py": "`tests/cli/test_top.py` runs it in a terminal",
 }
 """Module, or beginning of a path, to where it is tested instead."""

@@ -43,6 +43,7 @@ WORDS = [
         why="the usual word for pauses between retries that grow",
         exceptions={
             "cli/timermq/cli/spark/sink_flags.py": SHOWN,
+            "cli/timermq/cli/top/merged_snapshot.py": SHOWN,
             "cli/timermq/cli/top/screen.py": SHOWN,
             "docs/": SHOWN,
             "pipeline/timermq/pipeline/spark/sink/job_report.py": SHOWN,
@@ -89,6 +90,7 @@ WORDS = [
         why="the verb of `store repair`",
         exceptions={
             "broker/timermq/broker/watching/watch_snapshot.py": SHOWN,
+            "cli/timermq/cli/top/merged_snapshot.py": SHOWN,
             "cli/timermq/cli/top/screen.py": SHOWN,
             "docs/": SHOWN,
         },

@@ -250,7 +250,7 @@ async def _show(endpoint: Endpoint) -> None:
     configure_logs(LogFormat.CONSOLE, logging.CRITICAL)  # a line would tear the screen
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_send_on, endpoint.namesrv_listen)
-        await run_live(endpoint.listen, ClientAccess(namesrv=endpoint.listen))
+        await run_live([endpoint.listen], ClientAccess(namesrv=endpoint.listen))
         nursery.cancel_scope.cancel()
 
 

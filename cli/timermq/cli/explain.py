@@ -19,7 +19,7 @@ from timermq.timerstore.errors import StoreError
 
 from .answer_body import decode_answer
 from .arguments import OneLineParser, UsageError, add_json
-from .broker_link import call_brokers
+from .broker_link import BrokerLink, ask_each, call_brokers
 from .client_access import ClientAccess, add_client_access
 from .moment import format_moment
 from .output import Row, print_json, print_table, visible
@@ -146,12 +146,14 @@ def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
 async def _live(
     access: ClientAccess, unique_key: str, topic: str | None
 ) -> list[tuple[str, LifeAnswer]]:
-    """The answer of each broker, by its address."""
+    """The answer of each broker, by its address; who does not answer is told of."""
     body = cbor2.dumps({"id": unique_key, "topic": topic})
+
+    async def ask(broker: BrokerLink) -> LifeAnswer:
+        answer = await broker.call(Command(RequestCode.EXPLAIN_MESSAGE, body=body))
+        return decode_answer(answer.body, LifeAnswer, f"{broker.address}: explain", depth_max=4)
+
     async with call_brokers(access) as brokers:
-        answers: list[tuple[str, LifeAnswer]] = []
-        for broker in brokers:
-            answer = await broker.call(Command(RequestCode.EXPLAIN_MESSAGE, body=body))
-            life = decode_answer(answer.body, LifeAnswer, f"{broker.address}: explain", depth_max=4)
-            answers.append((broker.address, life))
-        return answers
+        answers = await ask_each(brokers, ask)
+    answers.tell_missing()
+    return [(broker.address, life) for broker, life in answers.given]

@@ -152,6 +152,7 @@ def logs_in_background() -> Generator[None]:
 
 def _console() -> list[Processor]:
     return [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S.%f", utc=False),
         structlog.dev.ConsoleRenderer(
@@ -162,6 +163,7 @@ def _console() -> list[Processor]:
 
 def _json() -> list[Processor]:
     return [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.ExceptionRenderer(

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import cast
 
@@ -16,15 +17,18 @@ import trio
 from timermq.remoting import Command, RequestCode
 
 from .arguments import OneLineParser, UsageError, add_json, duration, moment
-from .broker_link import call_brokers
+from .broker_link import BrokerLink, ask_each, call_brokers
 from .client_access import ClientAccess, add_client_access
+from .exit_code import DONE, FAILED
 from .moment import format_moment
 from .output import Row, print_json, print_table
-from .pending_page import decode_page
+from .pending_page import PendingRow, decode_page
 from .store_flags import add_stopped_store, refuse_without_store
 
 COLUMNS = ("deliver_ms", "topic", "unique_id", "keys", "tags", "rolls")
 """The columns for people; `--json` has every field of ``PendingTimer``."""
+LIVE_COLUMNS = (*COLUMNS, "broker")
+"""Those of messages of running brokers."""
 GROUP_COLUMNS = ("from_ms", "count")
 
 
@@ -48,7 +52,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one row a message, or one a span."""
+    """Print one row a message, or one a span; 1 if a broker is left out."""
     refuse_without_store(args)
     if args.group_by == 0:
         raise UsageError("pending: argument --group-by: expected more than 0s, found 0s")
@@ -57,14 +61,18 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"pending: argument --between: expected A before B, found {first} and {last}"
         )
-    rows = (
-        _offline(args) if args.store is not None else trio.run(_live, ClientAccess.of(args), args)
-    )
+    columns: tuple[str, ...] = COLUMNS
+    is_whole = True
+    if args.store is not None:
+        rows = _offline(args)
+    else:
+        columns = LIVE_COLUMNS
+        rows, is_whole = trio.run(_live, ClientAccess.of(args), args)
     if args.group_by is not None:
         _print(_spans(rows, args.group_by), GROUP_COLUMNS, as_json=args.json)
     else:
-        _print(rows, COLUMNS, as_json=args.json)
-    return 0
+        _print(rows, columns, as_json=args.json)
+    return DONE if is_whole else FAILED
 
 
 def _print(rows: Iterable[Row], columns: tuple[str, ...], *, as_json: bool) -> None:
@@ -106,23 +114,41 @@ def _offline(args: argparse.Namespace) -> list[Row]:
     return sorted(map(attrs.asdict, timers), key=_due)
 
 
-async def _live(access: ClientAccess, args: argparse.Namespace) -> list[Row]:
-    """The pending messages of all brokers, in the order in which they will fire."""
-    rows: list[Row] = []
+async def _live(access: ClientAccess, args: argparse.Namespace) -> tuple[list[Row], bool]:
+    """The pending messages of all brokers as they will fire, and whether all have answered."""
     async with call_brokers(access) as brokers:
-        for broker in brokers:
-            wanted = {"between": _between(args), "topic": args.topic, "key": args.key}
-            after: object = None
-            while True:
-                body = cbor2.dumps({**wanted, "after": after})
-                answer = await broker.call(Command(RequestCode.LIST_PENDING, body=body))
-                page = decode_page(answer.body, broker.address)
-                rows += [{**row} for row in page["rows"]]
-                after = page["next"]
-                if after is None:
-                    break
-    rows.sort(key=_due)
-    return rows
+        answers = await ask_each(brokers, partial(_rows_of, args))
+    answers.tell_missing()
+    rows = merged({broker.address: rows for broker, rows in answers.given})
+    return rows, not answers.missing
+
+
+async def _rows_of(args: argparse.Namespace, broker: BrokerLink) -> list[PendingRow]:
+    """The pending messages of one broker, page by page."""
+    rows: list[PendingRow] = []
+    after: object = None
+    while True:
+        wanted = {"between": _between(args), "topic": args.topic, "key": args.key}
+        body = cbor2.dumps({**wanted, "after": after})
+        answer = await broker.call(Command(RequestCode.LIST_PENDING, body=body))
+        page = decode_page(answer.body, broker.address)
+        rows += page["rows"]
+        after = page["next"]
+        if after is None:
+            return rows
+
+
+def merged(rows: Mapping[str, Iterable[PendingRow]]) -> list[Row]:
+    """The rows of several brokers in the order in which they will fire, each with its broker.
+
+    Args:
+        rows: By the broker's address.
+    """
+    named: list[Row] = [
+        {**row, "broker": broker} for broker in sorted(rows) for row in rows[broker]
+    ]
+    named.sort(key=_due)
+    return named
 
 
 def _between(args: argparse.Namespace) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import attrs
@@ -24,12 +24,14 @@ from timermq.pipeline.state.backoff import Backoff
 from timermq.timerstore.disk import is_full
 from timermq.timerstore.os_disk import OsDisk
 
-from .arguments import OneLineParser, address, complete_directories
+from .arguments import OneLineParser, address, complete_directories, count
 from .configuration import Configuration, load_configuration
 from .log_output import configure_logs, logs_in_background
 from .service_manager import ServiceManager
 from .settings import ConfigurationError
+from .stop_signals import SAME_SIGNAL, stop_signals
 from .store_flags import add_configuration_flags
+from .supervisor.broker_plan import METRICS_NOTICE, is_store, stores_in
 
 log = structlog.get_logger("timermq.cli.serve")
 
@@ -44,10 +46,6 @@ What is old is hardly looked through: what comes and goes leaves no cycles.
 
 FIRST_PAUSE_MS = 500
 """Between the first two tries to open a store on a full disk; then twice as long, up to a limit."""
-
-SAME_SIGNAL = 1.0
-"""Seconds in which a further signal is the first once more: `timeout`, `make` and a terminal send
-one to the process and one to its group."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -77,6 +75,14 @@ def prepare_parser(parser: OneLineParser) -> None:
         metavar="HOST:PORT;…",
         help="name servers to register with, in place of the one of its own",
     )
+    parser.add_argument(
+        "--brokers",
+        metavar="N",
+        type=count,
+        help="so many brokers, a process and a store below DIR each, behind one name server",
+    )
+    # For a supervisor alone: it holds the other end of standard input.
+    parser.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     add_configuration_flags(parser)
 
 
@@ -89,10 +95,37 @@ def run(args: argparse.Namespace) -> int:
     configure_logs(configuration.serve.log_format)
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
+    if args.brokers is not None:
+        from .supervisor.serving import run_brokers
+
+        return run_brokers(args, configuration)
+    _refuse_stores_below(configuration.serve.store_path_root_dir)
+    if args.supervised:
+        structlog.contextvars.bind_contextvars(broker=configuration.broker.broker_name)
     tell_of_others(configuration.serve.store_path_root_dir, configuration.broker)
     broker = within_open_files(configuration.broker)
     with logs_in_background():
-        return trio.run(serve, attrs.evolve(configuration, broker=broker))
+        return trio.run(
+            functools.partial(
+                serve,
+                attrs.evolve(configuration, broker=broker),
+                is_supervised=args.supervised,
+            )
+        )
+
+
+def _refuse_stores_below(root: str) -> None:
+    """Refuse a directory of stores, whose messages would wait while a new store is made.
+
+    Raises:
+        ConfigurationError: It is one.
+    """
+    below = [] if is_store(root) else stores_in(root)
+    if below:
+        raise ConfigurationError(
+            f"{root}: expected a store, found a directory of stores, such as {below[0]}: serve it "
+            "with --brokers N"
+        )
 
 
 def tell_of_others(root: str, options: BrokerOptions) -> None:
@@ -125,14 +158,18 @@ def _is_open_to_others(path: str) -> bool:
         return False
 
 
-async def serve(configuration: Configuration) -> int:
+async def serve(configuration: Configuration, *, is_supervised: bool = False) -> int:
     """Serve until SIGTERM, SIGINT or the end of the terminal; returns the exit code.
+
+    Args:
+        configuration: All settings.
+        is_supervised: A supervisor holds the other end of standard input, and its end is a stop.
 
     Raises:
         StoreError: The store cannot be opened, or failed.
         OSError: An address cannot be listened on.
     """
-    with trio.open_signal_receiver(*_stop_signals()) as signals:
+    with trio.open_signal_receiver(*stop_signals()) as signals:
         broker = await open_with_room(functools.partial(_open, configuration), signals)
         if broker is None:
             return 0
@@ -143,17 +180,16 @@ async def serve(configuration: Configuration) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, broker, signals, manager)
             async with trio.open_nursery() as serving:
-                await serving.start(broker.run)
-                manager.tell("READY=1")
+                endpoint = await serving.start(broker.run)
+                ready = "READY=1"
+                if is_supervised:
+                    nursery.start_soon(_stop_with_supervisor, broker)
+                    if endpoint.metrics_listen is not None:
+                        ready += f"\n{METRICS_NOTICE}={endpoint.metrics_listen}"
+                manager.tell(ready)
                 nursery.start_soon(manager.keep_watch)
             nursery.cancel_scope.cancel()
     return 0
-
-
-def _stop_signals() -> Sequence[signal.Signals]:
-    """Those that stop the broker in order; under ``nohup`` the terminal's end is not among them."""
-    outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return (signal.SIGTERM, signal.SIGINT, *(() if outlives_terminal else (signal.SIGHUP,)))
 
 
 async def _open(configuration: Configuration) -> Broker:
@@ -206,6 +242,12 @@ def _calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_THRESHOLDS)
+
+
+async def _stop_with_supervisor(broker: Broker) -> None:
+    """Stop in order when the supervisor is gone: a broker without one would keep its store."""
+    await trio.lowlevel.wait_readable(0)  # nothing is ever written to it
+    broker.request_stop()
 
 
 async def _stop_on_signal(

@@ -25,8 +25,9 @@ VERBS: Mapping[str, str] = {
     "cancel": "Take a message back that waits for its moment: cancelled, too_late or not_found",
     "reschedule": "Give a pending message another moment: moved, too_late or not_found",
     "top": (
-        "Watch a broker: the wheel, its pointers and lag, rates, lateness, next slots, top topics"
+        "Watch brokers: the wheel, its pointers and lag, rates, lateness, next slots, top topics"
     ),
+    "cluster": "The brokers of a cluster, a line each: `timermq cluster status`",
     "clock": (
         "Look at a broker's wall clock, or accept it as right: `timermq clock status`, `clock "
         "accept`"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 import h11
@@ -46,6 +47,14 @@ class Page:
     status: int
     body: bytes
     content_type: str = TEXT
+
+
+class PageSource(Protocol):
+    """The pages that a server has."""
+
+    async def get(self, path: str) -> Page:
+        """The page of a path; 404 for one that is not there."""
+        ...
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -97,7 +106,7 @@ class HttpServer:
         names: Names with a dot that are answered for, see ``is_asked_for``.
     """
 
-    def __init__(self, pages: Pages, *, connections_max: int, names: Collection[str]) -> None:
+    def __init__(self, pages: PageSource, *, connections_max: int, names: Collection[str]) -> None:
         self._pages = pages
         self._names = names
         self._shares = Pool(lambda: connections_max)

@@ -1,5 +1,6 @@
-"""Watch a broker: the wheel, its pointers and lag, rates, lateness, next slots, top topics.
+"""Watch brokers: the wheel, its pointers and lag, rates, lateness, next slots, top topics.
 
+Several brokers are one picture, in which what adds up is added.
 On a terminal the picture lives until `q`; `?` lists the keys. Elsewhere one frame is printed.
 """
 
@@ -8,23 +9,29 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from typing import cast
 
+import attrs
 import trio
 from rich.console import Console
 
-from timermq.client import NoRouteError
+from timermq.client import ClientError, NoRouteError
 from timermq.client.moment import now_ms
-from timermq.remoting import WatchView
+from timermq.remoting import Snapshot, WatchView
+from timermq.remoting.causes import first_cause
 
 from ..arguments import OneLineParser, add_json, address
 from ..broker_link import call_brokers
 from ..client_access import ClientAccess, add_client_access
-from ..exit_code import INTERRUPTED
+from ..exit_code import DONE, FAILED, INTERRUPTED
+from ..output import visible
 from .live import run_live
 from .screen import screen
 from .silence import next_snapshot
 from .terminal import is_terminal
 from .view import HEIGHT, WIDTH, View
+from .watched import Watched
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -33,7 +40,7 @@ def prepare_parser(parser: OneLineParser) -> None:
         "--broker",
         metavar="HOST:PORT",
         type=address,
-        help="the broker to watch (default: the first that the name server knows)",
+        help="the broker to watch (default: all that the name server knows, in one picture)",
     )
     parser.add_argument("--once", action="store_true", help="print one frame and leave")
     add_client_access(parser)
@@ -47,50 +54,107 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(args: argparse.Namespace) -> int:
     access = ClientAccess.of(args)
-    broker = await _find(args, access)
+    brokers = await _find(args, access)
     if args.json:
-        return await _print_snapshots(access, broker, count=1 if args.once else None)
+        return await _print_snapshots(access, brokers, count=1 if args.once else None)
     if args.once or not is_terminal():
-        return await _print_frame(access, broker)
-    await _check(access, broker)
-    return 0 if await run_live(broker, access) else INTERRUPTED
+        return await _print_frame(access, brokers)
+    found = await _take(access, brokers, WatchView(count=1))
+    if not found.snapshots:
+        raise found.error(brokers[0])
+    return 0 if await run_live(brokers, access) else INTERRUPTED
 
 
-async def _find(args: argparse.Namespace, access: ClientAccess) -> str:
-    """The address of the broker."""
+async def _find(args: argparse.Namespace, access: ClientAccess) -> list[str]:
+    """The addresses of the brokers."""
     if args.broker is not None:
         host, port = args.broker
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     async with call_brokers(access) as brokers:
         if not brokers:
             raise NoRouteError(f"{args.namesrv}: no broker is known here")
-        return brokers[0].address
+        return [broker.address for broker in brokers]
 
 
-async def _check(access: ClientAccess, broker: str) -> None:
-    """Look once before the screen is taken: a wrong address is told in one line."""
-    async with access.watch(broker, WatchView(count=1)) as watch:
-        await next_snapshot(watch, broker, now_ms)
+@attrs.define
+class Taken:
+    """The first snapshot of each broker, or why there is none; by address."""
+
+    snapshots: dict[str, Snapshot] = attrs.field(factory=dict[str, Snapshot])
+    errors: dict[str, ClientError] = attrs.field(factory=dict[str, ClientError])
+
+    def error(self, address: str) -> ClientError:
+        """Why a broker has sent none."""
+        return self.errors[address]
+
+    def tell_missing(self) -> None:
+        """Say on standard error who is left out."""
+        for broker in sorted(self.errors):
+            text = visible(" ".join(str(self.errors[broker]).split()))
+            print(f"timermq: warning: broker {broker} is left out: {text}", file=sys.stderr)
 
 
-async def _print_snapshots(access: ClientAccess, broker: str, *, count: int | None) -> int:
-    """Print snapshots as they come, one object a line; ``count`` of them, or for ever."""
-    async with access.watch(broker, WatchView()) as watch:
-        while count is None or count:
-            snapshot = await next_snapshot(watch, broker, now_ms)
-            sys.stdout.write(json.dumps(snapshot.to_json(), separators=(",", ":")) + "\n")
-            sys.stdout.flush()
-            count = None if count is None else count - 1
-    return 0
+async def _take(access: ClientAccess, brokers: Sequence[str], view: WatchView) -> Taken:
+    """Look once at each broker."""
+    taken = Taken()
+
+    async def take(address: str) -> None:
+        try:
+            async with access.watch(address, view) as watch:
+                taken.snapshots[address] = await next_snapshot(watch, address, now_ms)
+        except* ClientError as group:
+            taken.errors[address] = cast("ClientError", first_cause(group))
+
+    async with trio.open_nursery() as nursery:
+        for address in brokers:
+            nursery.start_soon(take, address)
+    return taken
 
 
-async def _print_frame(access: ClientAccess, broker: str) -> int:
-    """Print the first picture; its rates are since the start of the broker."""
-    async with access.watch(broker, WatchView()) as watch:
-        snapshot = await next_snapshot(watch, broker, now_ms)
+async def _print_snapshots(
+    access: ClientAccess, brokers: Sequence[str], *, count: int | None
+) -> int:
+    """Print the brokers' snapshots as they come, one object a line.
+
+    Args:
+        access: How they are come in.
+        brokers: Their addresses.
+        count: So many of each; None: until all of them are gone.
+    """
+    errors: dict[str, ClientError] = {}
+
+    async def print_those_of(address: str) -> None:
+        left = count
+        try:
+            async with access.watch(address, WatchView()) as watch:
+                while left is None or left:
+                    snapshot = await next_snapshot(watch, address, now_ms)
+                    line = json.dumps(snapshot.to_json(), separators=(",", ":"))
+                    sys.stdout.write(f"{line}\n")
+                    sys.stdout.flush()
+                    left = None if left is None else left - 1
+        except* ClientError as group:
+            errors[address] = cast("ClientError", first_cause(group))
+            if len(brokers) > 1:
+                Taken(errors={address: errors[address]}).tell_missing()
+
+    async with trio.open_nursery() as nursery:
+        for address in brokers:
+            nursery.start_soon(print_those_of, address)
+    if len(brokers) == 1 and errors:
+        raise errors[brokers[0]]
+    return FAILED if errors else DONE
+
+
+async def _print_frame(access: ClientAccess, brokers: Sequence[str]) -> int:
+    """Print the first picture; its rates are since the start of the brokers."""
+    taken = await _take(access, brokers, WatchView())
+    if not taken.snapshots:
+        raise taken.error(brokers[0])
+    taken.tell_missing()
     console = Console(file=sys.stdout, highlight=False)
     width, height = console.size if sys.stdout.isatty() else (WIDTH, HEIGHT)
-    view = View(address=broker, width=width, height=max(HEIGHT, height - 1))
-    view = view.with_snapshot(snapshot)
-    console.print(screen(view), soft_wrap=True)
-    return 0
+    watched = Watched(addresses=tuple(brokers), snapshots=taken.snapshots)
+    view = View(address=watched.name, width=width, height=max(HEIGHT, height - 1))
+    console.print(screen(watched.shown_by(view, is_picture=True)), soft_wrap=True)
+    return FAILED if taken.errors else DONE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 import cbor2
 
@@ -45,6 +47,24 @@ async def read_slot(links: Links, address: str, opened: Opened, topic: str) -> O
         opened,
         rows=tuple(_shown(row) for row in rows[:ROWS_MAX]),
         is_whole=after is None and len(rows) <= ROWS_MAX,
+    )
+
+
+def join_slots(parts: Sequence[Opened]) -> Opened:
+    """The same slot of several brokers as one; a broker that does not tell it is a fault.
+
+    Args:
+        parts: The slot as each broker tells it, at least one.
+    """
+    rows = sorted(
+        (row for part in parts for row in part.rows or ()), key=lambda row: row.deliver_ms
+    )
+    faults = [part.fault for part in parts if part.fault is not None]
+    return attrs.evolve(
+        parts[0],
+        rows=tuple(rows[:ROWS_MAX]),
+        is_whole=all(part.is_whole for part in parts) and len(rows) <= ROWS_MAX,
+        fault="; ".join(faults) or None,
     )
 
 

@@ -23,6 +23,7 @@ from timermq.cli.top.live import FRAME_INTERVAL, LiveTop
 from timermq.cli.top.screen import screen_lines
 from timermq.cli.top.silence import next_snapshot
 from timermq.cli.top.view import Opened, View
+from timermq.cli.top.watched import Watched
 from timermq.client import open_watch
 from timermq.client.watch import SILENCE_MAX
 from timermq.remoting import Command, WatchView
@@ -83,9 +84,8 @@ async def shown() -> AsyncGenerator[Shown]:
         network = Network(nursery)
         server = network.server(BROKER, {WATCH: always(), UNWATCH: always()})
         async with trio.open_nursery() as tasks:
-            view = View(address=BROKER)
             access = ClientAccess(namesrv=BROKER, open_tcp=network.open_stream)
-            top = LiveTop(view, console, live, tasks, access)
+            top = LiveTop(Watched(addresses=(BROKER,)), console, live, tasks, access)
             tasks.start_soon(top.watch)
             tasks.start_soon(top.draw)
             yield Shown(top, live, server)

@@ -1,0 +1,78 @@
+"""The brokers of a screen: the newest snapshot of each, and who does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import tzinfo
+
+import attrs
+
+from timermq.remoting import Snapshot
+
+from . import formatting
+from .merged_snapshot import merge_snapshots
+from .view import View
+
+
+@attrs.frozen(kw_only=True)
+class Watched:
+    """What is known of the brokers, by address; what was seen last of one stays."""
+
+    addresses: tuple[str, ...]
+    snapshots: Mapping[str, Snapshot] = attrs.field(factory=dict[str, Snapshot])
+    troubles: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    """Why nothing comes; of those whose connection is gone."""
+    silent: frozenset[str] = frozenset()
+    """Those whose connection stands, and nothing comes over it."""
+
+    @property
+    def name(self) -> str:
+        """How the screen calls them."""
+        return self.addresses[0] if len(self.addresses) == 1 else f"{len(self.addresses)} brokers"
+
+    def with_snapshot(self, address: str, snapshot: Snapshot) -> Watched:
+        """A broker has sent a picture."""
+        return attrs.evolve(
+            self,
+            snapshots={**self.snapshots, address: snapshot},
+            troubles={one: text for one, text in self.troubles.items() if one != address},
+            silent=self.silent - {address},
+        )
+
+    def with_trouble(self, address: str, trouble: str) -> Watched:
+        """A broker is not reached."""
+        troubles = {**self.troubles, address: trouble}
+        return attrs.evolve(self, troubles=troubles, silent=self.silent - {address})
+
+    def with_silence(self, address: str) -> Watched:
+        """A broker answers no more."""
+        return attrs.evolve(self, silent=self.silent | {address})
+
+    def shown_by(self, view: View, *, is_picture: bool) -> View:
+        """The view of all of them.
+
+        Args:
+            view: The one before.
+            is_picture: A snapshot has come; else who answers has changed.
+        """
+        if is_picture:
+            old = {*self.troubles, *self.silent}
+            view = view.with_snapshot(merge_snapshots(self.snapshots, old))
+        trouble = self.trouble(view.zone)
+        if trouble is not None:
+            return view.with_trouble(trouble)
+        return view.with_silence() if self.silent else view
+
+    def trouble(self, zone: tzinfo | None) -> str | None:
+        """What is said of those that are not reached; of one broker alone no silence."""
+        if len(self.addresses) == 1:
+            return self.troubles.get(self.addresses[0])
+        texts = [self.troubles[one] for one in sorted(self.troubles)]
+        texts += [f"{one}: no answer{self._since(one, zone)}" for one in sorted(self.silent)]
+        return f"{'; '.join(texts)}: the numbers of it are old" if texts else None
+
+    def _since(self, address: str, zone: tzinfo | None) -> str:
+        snapshot = self.snapshots.get(address)
+        if snapshot is None:
+            return ""
+        return f" since {formatting.moment(snapshot.now_ms, zone, '%H:%M:%S')}"

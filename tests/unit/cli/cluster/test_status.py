@@ -1,0 +1,56 @@
+"""A line of `timermq cluster status`."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.cli.broker_link import KnownBroker
+from timermq.cli.cluster.status import decode_info, row_of, shown
+from timermq.client.errors import MalformedAnswerError
+
+KNOWN = KnownBroker("broker-a-1", "0", "h:1", "C")
+INFO = {
+    "brokerVersionDesc": "V5_5_0",
+    "timerCongestNum": "7",
+    "putTps": "12.34 5.0 1.0",
+    "commitLogDiskRatio": "0.3578",
+    "startAcceptSendRequestTimeStamp": "2000",
+}
+
+
+def test_a_broker_that_serves() -> None:
+    """Rate and disk are those of RocketMQ's texts, rounded for people alone."""
+    row = row_of(KNOWN, INFO, 2_000)
+
+    assert (7, 12.34, 0.3578, "serving") == (row.pending, row.put_tps, row.disk, row.state)
+    assert ("36%", "12.3", "V5_5_0") == (
+        shown(row)["disk"],
+        shown(row)["put_tps"],
+        shown(row)["version"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("info", "state"),
+    [
+        ({**INFO, "startAcceptSendRequestTimeStamp": "2001"}, "takes no sends before 2001"),
+        ({**INFO, "brokerActive": "false"}, "not active"),
+    ],
+)
+def test_a_broker_that_does_not_serve(info: dict[str, str], state: str) -> None:
+    """What keeps sends out is its state."""
+    assert state == row_of(KNOWN, info, 2_000).state
+
+
+def test_a_broker_that_tells_nothing() -> None:
+    """It has its line with the reason, and nothing that reads as a number."""
+    row = row_of(KNOWN, {"putTps": "NaN", "commitLogDiskRatio": ""}, 0, fault="no answer")
+
+    assert [None, None, None, "no answer"] == [row.pending, row.put_tps, row.disk, row.state]
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'{"table":{"a":1}}'])
+def test_what_is_no_runtime_info(body: bytes) -> None:
+    """The broker is to blame, by its address."""
+    with pytest.raises(MalformedAnswerError, match="h:1: runtime info"):
+        decode_info(body, "h:1")
