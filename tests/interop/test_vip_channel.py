@@ -13,11 +13,11 @@ import pytest
 from interop.java_peer import free_ports
 from interop.serving import starting
 from interop.talking import talking
-from interop.test_ways_of_sending import ORDERED, transcript_of
+from interop.test_ways_of_sending import ORDERED, RANKED, transcript_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
-BODIES = ("sync", "async", "oneway", "large", *ORDERED)
+BODIES = ("sync", "async", "oneway", "large", *ORDERED, *RANKED)
 
 
 def with_vip_channel(command: list[str]) -> list[str]:

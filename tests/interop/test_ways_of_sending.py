@@ -20,6 +20,8 @@ pytestmark = [
 ORDERED = [f"ordered{number}" for number in range(8)]
 QUEUE_OF_RANK = {0: 0, 2: 2, 9: 3}
 """Priorities, and the queues that they choose of four."""
+RANKED = {f"{word}{rank}": rank for rank in QUEUE_OF_RANK for word in ("rank", "late")}
+"""Bodies of messages with a priority, sent for at once or for later."""
 
 
 def transcript_of(command: Sequence[str]) -> Transcript:
@@ -72,8 +74,7 @@ def test_go_client(tmp_path: Path, go_client: Callable[..., list[str]]) -> None:
 
 def test_java_client(tmp_path: Path, java_client: Callable[..., list[str]]) -> None:
     """Sync, async, one-way, ordered, a body that the client packs, and by priority, also later."""
-    ranked = {f"{word}{rank}": rank for rank in QUEUE_OF_RANK for word in ("rank", "late")}
-    bodies = ["sync", "async", "oneway", "large", *ORDERED, *ranked]
+    bodies = ["sync", "async", "oneway", "large", *ORDERED, *RANKED]
     with serving(tmp_path / "store") as broker:
         transcript = transcript_of(
             java_client("SendClient", broker.namesrv, "JavaTopic", "JavaGroup", str(len(bodies)))
@@ -82,7 +83,7 @@ def test_java_client(tmp_path: Path, java_client: Callable[..., list[str]]) -> N
     for body in bodies:
         transcript.only(body)
     check_in_order(transcript)
-    for body, rank in ranked.items():
+    for body, rank in RANKED.items():
         assert transcript.only(body).queue_id == QUEUE_OF_RANK[rank], body
     for rank in QUEUE_OF_RANK:
         assert int(transcript.sent[f"late{rank}"][1]) <= transcript.only(f"late{rank}").stored_ms
