@@ -210,6 +210,16 @@ class SubscriptionGroupTable:
             del self._forbidden[group]
         self._count_change()
 
+    def forget_topic(self, topic: str) -> None:
+        """A topic is deleted: one that is made again under its name is forbidden to no group."""
+        groups = [group for group, topics in self._forbidden.items() if topic in topics]
+        for group in groups:
+            del self._forbidden[group][topic]
+            if not self._forbidden[group]:
+                del self._forbidden[group]
+        if groups:
+            self._count_change()
+
     def check_room(self, group: str) -> None:
         """Refuse a further group when the table is full (1)."""
         if len(self._groups) >= self._options.subscription_groups_max:

@@ -119,6 +119,9 @@ class GroupProcessor:
         self.topics.existing(topic)
 
         async def forbid() -> Command:
+            # Either may have been deleted since.
+            self.groups.existing(group)
+            self.topics.existing(topic)
             if readable is not None:
                 self.groups.set_readable(group, topic, readable=readable)
                 log.warning(

@@ -29,6 +29,7 @@ from ..deferred_answers import answer_later
 from ..dispatcher import Handler
 from ..refusal import RefusedError
 from ..session import Session
+from ..subscription_group import SubscriptionGroupTable
 from ..topic_config import TopicConfigTable
 from ..topic_validator import is_system_topic, topic_fault
 from .broker_stats import BrokerStats
@@ -47,6 +48,7 @@ class TopicDeletionProcessor:
 
     timer_store: TimerMessageStore
     topics: TopicConfigTable
+    groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
     resets: OffsetResets
     long_polling: LongPolling
@@ -131,6 +133,7 @@ class TopicDeletionProcessor:
     def _forget(self, topic: str) -> None:
         """The step in which the topic ends; the store removes its queues in the same."""
         self.topics.delete(topic)
+        self.groups.forget_topic(topic)
         self.offsets.delete_topic(topic)
         self.resets.forget_topic(topic)
         # Held on, they would pass over the first messages of a topic that is made again.

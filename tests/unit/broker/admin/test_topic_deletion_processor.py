@@ -40,6 +40,21 @@ async def test_a_deleted_topic_is_counted_no_more(
         assert rates.totals().got == 2
 
 
+async def test_a_topic_made_again_is_forbidden_to_no_group(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What a group may not read ends with the topic; other topics stay forbidden."""
+    async with running_broker() as running:
+        peer, groups = running.connect(), running.broker.tables.groups
+        for topic in ("T", "other"):
+            await peer.call(10, send_ext(topic), b"hello")
+            await peer.call(11, pull_ext(topic))
+            await peer.call(353, {"group": "G", "topic": topic, "readable": "false"})
+        await peer.call(215, {"topic": "T"})
+
+        assert groups.forbidden() == {"G": {"other": 4}}
+
+
 async def test_a_deleted_topic_is_gone_for_good(autojump_clock: trio.testing.MockClock) -> None:
     """Queues, configuration and offsets, in memory and on the disk, when the answer comes."""
     disk = MemoryDisk()
