@@ -14,7 +14,10 @@ from damaged_stores import checked, damage_of
 from fakes import START_MS, VirtualClock
 from simulation.staged_service import arrivals_everywhere, running, stored_delete, timed
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
+from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.message import Message
+from timermq.timerstore.record import decode_record
 
 NEAR_MS, FAR_MS = START_MS + 7_500, START_MS + 65_500
 MOMENTS = pytest.mark.parametrize("deliver_ms", [NEAR_MS, FAR_MS], ids=["near", "rolled"])
@@ -82,3 +85,39 @@ async def test_after_a_kill_it_is_the_same(autojump_clock: trio.testing.MockCloc
         found = [one.body for one in arrivals_everywhere(service.store) if one.topic == "T"]
 
     assert found == ["a"]
+
+
+def rolled_by_rocketmq(properties: bytes) -> bytes:
+    """The properties of a copy that RocketMQ makes: its own among them, in another order."""
+    items = [*filter(None, properties.split(b"\x02")), b"TIMER_ROLL_TIMES\x011"]
+    items += [b"TIMER_ENQUEUE_MS\x01%d" % START_MS, b"TIMER_DEQUEUE_MS\x01%d" % START_MS]
+    return b"".join(item + b"\x02" for item in reversed(items))
+
+
+@MOMENTS
+async def test_a_cancelled_message_that_rocketmq_rolled_does_not_arrive(
+    autojump_clock: trio.testing.MockClock, deliver_ms: int
+) -> None:
+    """Its copy has another order than the delete says, whose copy names it by the key."""
+    del autojump_clock
+    clock = VirtualClock()
+    async with running(MemoryDisk(now_ms=clock.now_ms), clock) as service:
+        service.put([timed(name, deliver_ms) for name in ("gone", "stays")])
+        service.cancellation.cancel(Wanted("T", "gone"))
+        log = service.store.commit_log
+        places = [*log.scan(log.min_offset, check_crc=True)]
+        left = [decode_record(log.read(phy_offset, size)) for phy_offset, size in places]
+    disk = MemoryDisk(now_ms=clock.now_ms)
+    async with running(disk, clock) as service:
+        copies = [
+            Message(TIMER_TOPIC, 0, one.body, rolled_by_rocketmq(one.properties))
+            for one in left
+            if one.topic == TIMER_TOPIC
+        ]
+        service.store.put([Message("other", 0, b"before", b""), *copies])
+        await trio.sleep(80)
+        arrived = [one.body for one in arrivals_everywhere(service.store) if one.topic == "T"]
+
+    assert len(copies) == 4
+    assert arrived == ["stays"]
+    assert damage_of(checked(disk, now_ms=clock.now_ms())) == []

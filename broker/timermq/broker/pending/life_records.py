@@ -23,7 +23,6 @@ from timermq.pipeline.records.record_effect import Effect, effect_of_entry
 from timermq.pipeline.records.system_topics import QUARANTINE_TOPIC
 from timermq.pipeline.records.timer_properties import (
     DELETE_FOR_NAME,
-    DELETE_ORDER_NAME,
     ROLL_LABEL_NAME,
 )
 from timermq.pipeline.records.timer_record import (
@@ -32,6 +31,7 @@ from timermq.pipeline.records.timer_record import (
     TimerRecordError,
     decode_timer,
     deleted_name,
+    deleted_order,
 )
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.number_text import number_in
@@ -293,5 +293,5 @@ def _cancelled(record: Record, followed: set[int | None]) -> Step | None:
     """The step of a delete; None for one whose move is a step of its own."""
     if find(record.properties, DELETE_FOR_NAME) is not None:
         return None if _made_way_for(record) in followed else Step.TORN
-    is_ours = find(record.properties, DELETE_ORDER_NAME) is not None
+    is_ours = deleted_order(record.properties) is not None
     return Step.CANCELLED if is_ours else Step.RECALLED

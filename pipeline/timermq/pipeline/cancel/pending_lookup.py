@@ -29,13 +29,14 @@ from ..records.deduplication import origin_in
 from ..records.foreign_key import ForeignRolls
 from ..records.key_records import KeyRecords, RecordSource, SoleMoves
 from ..records.system_topics import CANCEL_MARK_TOPIC
-from ..records.timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
+from ..records.timer_properties import DELETE_FOR_NAME
 from ..records.timer_record import (
     TIMER_TOPIC,
     TimerFacts,
     TimerRecordError,
     decode_timer,
     deleted_name,
+    deleted_order,
     key_names,
     order_name,
 )
@@ -206,7 +207,7 @@ class PendingLookup:
         active = tuple(one for one, end in ends.items() if end is State.ACTIVE)
         newest_py = max((*(one.phy_offset for one in newest.values()), *ends), default=-1)
         has_open_delete = any(
-            find(properties, DELETE_ORDER_NAME) is None and facts.out_ms >= self.read_ms
+            deleted_order(properties) is None and facts.out_ms >= self.read_ms
             for facts, properties in deletes
         )
         return Found(pending, cancelled, delivered, newest_py, active, has_open_delete)
@@ -250,7 +251,7 @@ class PendingLookup:
             name = deleted_name(properties) or b""
             makes_way_for = find(properties, DELETE_FOR_NAME)
             target_py = number_in(makes_way_for)
-            if find(properties, DELETE_ORDER_NAME) is None:
+            if deleted_order(properties) is None:
                 if facts.out_ms < self.read_ms:
                     cancelled_names.add((facts.out_ms, name))
             elif makes_way_for is None:

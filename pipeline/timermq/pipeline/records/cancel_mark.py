@@ -22,8 +22,15 @@ from timermq.timerstore.record import RecordError, record_properties
 
 from .deduplication import origin_in, origin_of
 from .system_topics import CANCEL_MARK_TOPIC
-from .timer_properties import DELETE_FOR_NAME, DELETE_ORDER_NAME
-from .timer_record import deleted_name, key_names, name_in_slot, order_name, position_name
+from .timer_properties import DELETE_FOR_NAME
+from .timer_record import (
+    deleted_name,
+    deleted_order,
+    key_names,
+    name_in_slot,
+    order_name,
+    position_name,
+)
 
 
 def cancel_mark(record: bytes, phy_offset: int, now_ms: int) -> Message:
@@ -57,7 +64,7 @@ def name_in_delete(record: bytes) -> bytes:
     """
     properties = record_properties(record)
     name = deleted_name(properties) or b""
-    if find(properties, DELETE_ORDER_NAME) is None:
+    if deleted_order(properties) is None:
         return name_in_slot(properties, name)
     return name
 

@@ -47,11 +47,13 @@ from .system_topics import TIMER_TOPIC as TIMER_TOPIC
 from .timer_properties import (
     DELAY_UNITS_MS,
     DELETE,
+    DELETE_FOR_NAME,
     DELETE_NAME,
     DELETE_ORDER_NAME,
     DELETE_SECOND_NAME,
     DELIVER,
     DELIVER_NAME,
+    DEQUEUE_NAME,
     INTERNAL,
     NO_LEVEL,
     ORDER,
@@ -283,13 +285,26 @@ KEY_MARK = b"\x03"
 """Between the topic of a delete and the key that it names."""
 
 
+def deleted_order(properties: bytes) -> bytes | None:
+    """The order of the message that a delete of ours names; None for other deletes.
+
+    One that RocketMQ has rolled names its message by the key: RocketMQ has rolled that as well, and
+    gave its copy another order. Deletes of moves keep it, for the moved message has that key too.
+    """
+    order = find(properties, DELETE_ORDER_NAME)
+    if order is None or find(properties, DEQUEUE_NAME) is None:
+        return order
+    keeps = (ORDER_NAME, DELETE_FOR_NAME)
+    return order if any(find(properties, name) is not None for name in keeps) else None
+
+
 def deleted_name(properties: bytes) -> bytes | None:
     """The name in a delete: an order as ours do, else a key of its own topic; None for no delete.
 
     A delete without an order cancels messages of the topic that it was sent to, as each that
     RocketMQ's recall has stored does. Java looks at the key alone.
     """
-    order = find(properties, DELETE_ORDER_NAME)
+    order = deleted_order(properties)
     if order is not None:
         return b"\x01" + order
     name = find(properties, DELETE_NAME)

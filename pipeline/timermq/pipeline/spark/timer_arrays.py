@@ -11,6 +11,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from timermq.timerstore.array_types import Flags, Places
@@ -21,10 +22,12 @@ from ..records.destination import QUEUE_ID_DIGITS_MAX
 from ..records.system_topics import destination_fault
 from ..records.timer_properties import (
     DELAY_UNITS_MS,
+    DELETE_FOR_NAME,
     DELETE_NAME,
     DELETE_ORDER_NAME,
     DELIVER,
     DELIVER_NAME,
+    DEQUEUE_NAME,
     NO_LEVEL,
     ORDER_NAME,
     OUT,
@@ -230,7 +233,7 @@ def _read_one(made: TimerArrays, chunk: RecordChunk, row: int, precision_ms: int
 
 def deleted_names(chunk: RecordChunk) -> Values:
     """The names in deletes, null for others: as ``deleted_name``."""
-    orders = chunk.found.value(DELETE_ORDER_NAME)
+    orders = _named_orders(chunk)
     topics = chunk.found.value(REAL_TOPIC_NAME).fill_null(b"")
     return first_of(
         joined(b"\x01", orders), joined(topics, KEY_MARK, chunk.found.value(DELETE_NAME))
@@ -239,7 +242,16 @@ def deleted_names(chunk: RecordChunk) -> Values:
 
 def deleted_orders(chunk: RecordChunk) -> tuple[Places, Flags]:
     """The orders that deletes name, and which records name one that is a number."""
-    return numbers_in(chunk.found.value(DELETE_ORDER_NAME))
+    return numbers_in(_named_orders(chunk))
+
+
+def _named_orders(chunk: RecordChunk) -> Values:
+    """The orders that deletes name, null for others: as ``deleted_order``."""
+    orders = chunk.found.value(DELETE_ORDER_NAME)
+    rolled = chunk.found.value(DEQUEUE_NAME).is_valid()
+    for name in (ORDER_NAME, DELETE_FOR_NAME):
+        rolled = pc.and_(rolled, chunk.found.value(name).is_null())
+    return pc.if_else(rolled, pa.scalar(None, orders.type), orders)
 
 
 def deleted_keys(chunk: RecordChunk) -> Values:

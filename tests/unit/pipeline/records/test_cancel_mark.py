@@ -12,7 +12,15 @@ from timermq.pipeline.records.cancel_mark import (
 )
 from timermq.pipeline.records.deduplication import origin_in, origin_of
 from timermq.pipeline.records.system_topics import CANCEL_MARK_TOPIC
-from timermq.pipeline.records.timer_properties import DELETE, DELETE_FOR, DELETE_ORDER
+from timermq.pipeline.records.timer_properties import (
+    DELETE,
+    DELETE_FOR,
+    DELETE_ORDER,
+    DEQUEUE,
+)
+from timermq.pipeline.records.timer_properties import (
+    ORDER as TIMER_ORDER,
+)
 from timermq.pipeline.records.timer_record import (
     TIMER_TOPIC,
     order_name,
@@ -110,3 +118,16 @@ def test_a_delete_names_the_record_that_it_ends() -> None:
     assert names_in_delete(makes_way) == names
     by_key = timer(DELETE + b"k\x02")
     assert names_in_delete(by_key) == {name_in_delete(by_key)}
+
+
+def test_a_delete_that_rocketmq_rolled_means_a_message_by_its_key() -> None:
+    """RocketMQ has rolled the message as well, whose copy has another order.
+
+    Not one whose rolls keep the order, nor one of a move: the moved message has the key as well.
+    """
+    ordered = b"%bk\x02%b%d\x02%b7\x02" % (DELETE, DELETE_ORDER, ORDER, DEQUEUE)
+    rolled = timer(b"%bk\x02" % DELETE)
+
+    assert name_in_delete(timer(ordered)) == name_in_delete(rolled)
+    for kept in (b"%b%d\x02" % (TIMER_ORDER, ORDER), b"%b%d\x02" % (DELETE_FOR, PLACE)):
+        assert name_in_delete(timer(ordered + kept)) == order_name(ORDER)

@@ -16,14 +16,13 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from timermq.timerstore.number_text import number_in
-from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 
 from ...records.record_effect import Effect, effect_of_entry
 from ...records.timer_properties import (
     DELETE_ORDER,
-    DELETE_ORDER_NAME,
 )
+from ...records.timer_record import deleted_order
 from ...records.torn_move import makes_way_for
 from ..record_chunks import RecordChunk
 
@@ -47,7 +46,7 @@ def taken_rows(entries: RecordChunk) -> list[TakenRow]:
         found.append(TakenRow(None, _entry(entries, 0) - 1, target_py))
     for row in rows_with(entries, DELETE_ORDER):
         properties = record_properties(entries.record(row))
-        order_py = number_in(find(properties, DELETE_ORDER_NAME))
+        order_py = number_in(deleted_order(properties))
         if order_py is None:
             continue
         target_py = makes_way_for(properties)

@@ -30,14 +30,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 
 from timermq.timerlog import UNIT, slot_times
 from timermq.timerstore.log_record import read_log_record
-from timermq.timerstore.properties import find
 from timermq.timerstore.record import record_properties
 from timermq.timerstore.record_block import RecordBlock
 
 from ...records.foreign_key import ForeignKey, foreign_key_in, pending_key
 from ...records.system_topics import TIMER_TOPIC
-from ...records.timer_properties import DELETE_ORDER_NAME, DEQUEUE
-from ...records.timer_record import TimerFacts, TimerRecordError, decode_present
+from ...records.timer_properties import DEQUEUE
+from ...records.timer_record import TimerFacts, TimerRecordError, decode_present, deleted_order
 from ...stages.enqueue_get import columns_batch, facts_batch
 from ...stages.enqueue_put import units_of
 from ...stages.roll import window_slots
@@ -189,7 +188,7 @@ def _facts(record: bytes, offset_py: int, precision_ms: int) -> TimerFacts | _Ou
         facts = decode_present(record, offset_py, len(record), precision_ms)
     except TimerRecordError:
         return None
-    if facts.is_delete and find(record_properties(record), DELETE_ORDER_NAME) is not None:
+    if facts.is_delete and deleted_order(record_properties(record)) is not None:
         return _OURS
     return facts
 
