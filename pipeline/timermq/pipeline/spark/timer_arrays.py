@@ -251,7 +251,8 @@ def _named_orders(chunk: RecordChunk) -> Values:
     rolled = chunk.found.value(DEQUEUE_NAME).is_valid()
     for name in (ORDER_NAME, DELETE_FOR_NAME):
         rolled = pc.and_(rolled, chunk.found.value(name).is_null())
-    return pc.if_else(rolled, pa.scalar(None, orders.type), orders)
+    named: Values = pc.if_else(rolled, pa.scalar(None, orders.type), orders)
+    return named
 
 
 def deleted_keys(chunk: RecordChunk) -> Values:
