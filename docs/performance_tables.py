@@ -274,10 +274,15 @@ def rocketmq() -> list[str]:
     for (question, fact), text in ROCKETMQ_ROWS.items():
         cells = [answers[question, broker] for broker in brokers]
         row = " | ".join(
-            _number(max(one[fact], 0) if "earliest" in fact else one[fact]) for one in cells
+            _fact(max(one[fact], 0) if "earliest" in fact else one[fact]) for one in cells
         )
         lines.append(f"| {text.format_map(cells[0])} | {row} |")
     return lines
+
+
+def _fact(value: float) -> str:
+    """A count as it is, a measure with a digit behind the point."""
+    return f"{value:,}" if isinstance(value, int) else _number(value)
 
 
 SPARK_JOBS: Mapping[str, str] = {
