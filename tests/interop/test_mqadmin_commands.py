@@ -87,7 +87,7 @@ CLUSTER: Sequence[Row] = (
     ("getNamesrvConfig", "brokerName += +broker-a"),
     (
         "updateNamesrvConfig -k fileReservedTime -v 48",
-        "BROKER_CONFIG: 'fileReservedTime' does not change while the broker serves",
+        "_CONFIG: 'fileReservedTime' does not change while",
     ),
     ("switchTimerEngine -b BROKER -e R", 5_001),
     ("setCommitLogReadAheadMode -b BROKER -m 0", 2_004),
