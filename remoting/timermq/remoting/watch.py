@@ -31,6 +31,10 @@ INTERVAL_MAX_MS = 60_000
 TOPIC_SIZE_MAX = 127
 """Characters of a text that topics are looked for by."""
 
+SLOTS_MAX = 32
+"""Slots in a snapshot; a screen shows fewer."""
+TOPICS_MAX = 32
+"""Topics in a snapshot."""
 VIEW_SIZE_MAX = 4096
 """Bytes of a view; its texts have a few hundred."""
 SNAPSHOT_SIZE_MAX = 1 << 20

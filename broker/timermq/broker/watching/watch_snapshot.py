@@ -16,7 +16,7 @@ from timermq.pipeline.clock.clock_watch import ClockStatus
 from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
-from timermq.remoting.watch import Counters, Snapshot, WatchView
+from timermq.remoting.watch import SLOTS_MAX, TOPICS_MAX, Counters, Snapshot, WatchView
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
@@ -24,10 +24,6 @@ from ..consuming.long_polling import LongPolling
 from ..security.access_control import AccessControl
 from ..security.tls import Tls
 from ..sending.send_processor import SendProcessor
-
-SLOT_COUNT = 32
-"""Slots in a snapshot; a screen shows fewer."""
-TOPIC_COUNT = 32
 
 
 class SecurityFields(TypedDict, total=False):
@@ -146,8 +142,8 @@ class WatchSnapshot:
             buckets=self.occupancy.buckets(
                 from_ms=from_ms, width_ms=view.width_ms, count=view.count
             ),
-            slots=self.occupancy.next_slots(SLOT_COUNT),
-            topics=tuple(heapq.nlargest(TOPIC_COUNT, topics, key=lambda one: one[1])),
+            slots=self.occupancy.next_slots(SLOTS_MAX),
+            topics=tuple(heapq.nlargest(TOPICS_MAX, topics, key=lambda one: one[1])),
             topic_count=len(topics),
             counters=self._counters(cpu_ms),
             lateness_bounds_ms=timer.lateness_bounds_ms,

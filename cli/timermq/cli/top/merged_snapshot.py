@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from timermq.remoting import Counters, Snapshot
+from timermq.remoting.watch import SLOTS_MAX, TOPICS_MAX
 
 CLOCK_SAFE = "SAFE"
 
@@ -109,19 +110,20 @@ def _buckets(ordered: Sequence[Snapshot], newest: Snapshot) -> tuple[int, ...]:
 
 
 def _slots(ordered: Sequence[Snapshot]) -> tuple[tuple[int, int], ...]:
-    """The next slots of all: as many as the broker with the most of them tells."""
+    """The next slots of all, up to the end of the first full list: its broker tells no more."""
     counts: Counter[int] = Counter()
     for one in ordered:
         counts.update(dict(one.slots))
-    return tuple(sorted(counts.items())[: max(len(one.slots) for one in ordered)])
+    end = min((one.slots[-1][0] for one in ordered if len(one.slots) >= SLOTS_MAX), default=None)
+    known = sorted(row for row in counts.items() if end is None or row[0] <= end)
+    return tuple(known[:SLOTS_MAX])
 
 
 def _topics(ordered: Sequence[Snapshot]) -> tuple[tuple[str, int], ...]:
     counts: Counter[str] = Counter()
     for one in ordered:
         counts.update(dict(one.topics))
-    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    return tuple(rows[: max(len(one.topics) for one in ordered)])
+    return tuple(sorted(counts.items(), key=lambda row: (-row[1], row[0]))[:TOPICS_MAX])
 
 
 def _counters(ordered: Sequence[Counters]) -> Counters:
