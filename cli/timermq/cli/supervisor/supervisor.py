@@ -1,11 +1,13 @@
 """The supervisor: starts the brokers, passes the stop on, and starts again what ends by itself.
 
-It does for each broker what a service manager does for the one of ``timermq serve``. A broker that
-ends takes no other with it: each has a store of its own, and the messages of the others are still
-due. It is started again, with growing pauses, for its messages are due too, and no other has them;
-an end is an error in the log and in the service manager's status, so it is never silent. A start
-that fails ends the whole: half a cluster that looks started would be found out too late. A broker
-that somebody stops (exit code 0) stays so.
+It does for each broker what a service manager does for the one of ``timermq serve``. The end of one
+broker leaves the others alone: each has a store of its own. It is started again, with growing
+pauses, because no other broker has its messages. Each end is an error in the log and in the service
+manager's status.
+
+A first start that fails stops all brokers, also one that ends with exit code 0 before it is ready:
+the others wait for it. A broker that was ready and ends with exit code 0 was stopped by an
+operator, and is not started again.
 """
 
 from __future__ import annotations
@@ -119,11 +121,11 @@ class Supervisor:
                 is_early = code == -signal.SIGTERM and not was_ready
                 self._code = self._code or (DONE if code == 0 or is_early else FAILED)
                 return
-            if code == 0:
-                self._stopped(one)
-                return
             if not has_been_ready:
                 self._start_failed(one, code)
+                return
+            if code == 0:
+                self._stopped(one)
                 return
             pause = RESTART_PAUSE_MIN if was_ready else min(2 * pause, RESTART_PAUSE_MAX)
             log.error(
