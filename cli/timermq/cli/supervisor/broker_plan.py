@@ -1,4 +1,4 @@
-"""The brokers of one machine: names, stores and ports, all derived from the settings of one.
+"""The brokers of one machine: names, stores and ports, derived from the settings of one broker.
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
 ``DIR/NAME-i`` and the port ``listen_port + 10 i``: the ports beside it are those of its VIP channel
@@ -7,6 +7,7 @@ Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAM
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +30,7 @@ METRICS_HOST = "127.0.0.1"
 
 @attrs.frozen(kw_only=True)
 class BrokerPlan:
-    """One broker: its name, its store, and what its settings have in place of those given."""
+    """One broker: its name, its store, and the settings in which it differs from those given."""
 
     number: int
     name: str
@@ -37,7 +38,7 @@ class BrokerPlan:
     settings: Mapping[str, str]
 
     def flags(self) -> list[str]:
-        """The settings as flags of ``timermq serve``; they count before all others."""
+        """The settings as flags of ``timermq serve``, which take precedence over all others."""
         return [f"--set={key}={value}" for key, value in self.settings.items()]
 
 
@@ -49,7 +50,8 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
         count: How many, 1 to `BROKERS_MAX`.
 
     Raises:
-        ConfigurationError: The settings do not do for so many, or a store would not be served.
+        ConfigurationError: The settings do not suit so many brokers, or a store in the directory
+            would not be served.
     """
     if count > BROKERS_MAX:
         raise ConfigurationError(f"--brokers: expected at most {BROKERS_MAX}, found {count}")
@@ -66,8 +68,8 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
         )
     if count > 1 and broker.serves_namesrv and not broker.namesrv_listen_port:
         raise ConfigurationError(
-            "namesrv_listen_port: expected a port, that the other brokers know their name server, "
-            "found 0"
+            "namesrv_listen_port: expected a port, by which the other brokers find their name "
+            "server, found 0"
         )
     plans = [
         BrokerPlan(
@@ -153,8 +155,11 @@ def _refuse_stores_left_out(root: str, plans: Sequence[BrokerPlan]) -> None:
 
 
 def is_store(directory: str) -> bool:
-    """Whether a broker has kept messages, or topics, in a directory."""
-    return any((Path(directory) / one).exists() for one in ("commitlog", "config"))
+    """Whether a broker has kept messages, or topics, in a directory.
+
+    One that this user may not look into, such as ``lost+found``, is none.
+    """
+    return any(os.path.exists(f"{directory}/{one}") for one in ("commitlog", "config"))  # noqa: PTH110
 
 
 def stores_in(root: str) -> list[str]:
