@@ -24,7 +24,6 @@ from .manifest import (
     Piece,
     Stored,
     WholeSegment,
-    decode_list,
     digest,
     encode_list,
 )
@@ -112,8 +111,8 @@ class Shipper:
 
         Raises:
             TargetError: The target refused; the next round begins again.
-            BackupError: The target holds the backup of another store, or another process ships
-                to it.
+            BackupError: The target holds the backup of another store or a damaged one, or another
+                process ships to it.
             OSError: The disk of the store failed.
 
         Cancellation: the backup is as the last manifest says.
@@ -285,8 +284,14 @@ class Shipper:
         return sides[0], sides[1]
 
     async def _names_in(self, segment: WholeSegment) -> set[str]:
-        data = await self.target.get(segment.name)
-        return set() if data is None else {one.name for one in decode_list(data)}
+        """Names of the pieces of a segment.
+
+        Raises:
+            BackupError: The list of them is missing or damaged: no piece of it may be taken for
+                garbage.
+        """
+        objects = BackupObjects(self.target, self.manifest)
+        return {one.name for one in await objects.pieces_of(segment)}
 
     def _throw_away(self, names: Iterable[str]) -> None:
         for name in names:
