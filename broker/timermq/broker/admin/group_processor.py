@@ -169,11 +169,9 @@ class GroupProcessor:
     def _put_later(
         self, session: Session, command: Command, configs: list[SubscriptionGroupConfig]
     ) -> None:
-        for config in configs:
-            if self.groups.get(config.group_name) is None:
-                self.groups.check_room(config.group_name)
-
         async def put() -> Command:
+            # In the step in which they are put.
+            self.groups.check_room(config.group_name for config in configs)
             with self.made.making(None for _ in configs):
                 for config in configs:
                     self.groups.put(config)
