@@ -11,6 +11,7 @@ Source: Java ``AdminBrokerProcessor.deleteTopic``, ``deleteTopicList``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import attrs
 import structlog
@@ -77,11 +78,15 @@ class TopicDeletionProcessor:
         async def clean() -> Command:
             store = self.timer_store.store
             for topic in dict.fromkeys(queue.topic for queue in store.queues()):
-                if self.topics.get(topic) is None and topic not in OWN_TOPICS:
-                    await store.delete_topic(topic)
+                if self._is_unused(topic):
+                    # Asked once more: a message may make the topic again before its turn.
+                    await store.delete_topic(topic, is_wanted=partial(self._is_unused, topic))
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, clean)
+
+    def _is_unused(self, topic: str) -> bool:
+        return self.topics.get(topic) is None and topic not in OWN_TOPICS
 
     def _delete_later(self, session: Session, command: Command, topics: Sequence[str]) -> None:
         names = list(dict.fromkeys(topics))
