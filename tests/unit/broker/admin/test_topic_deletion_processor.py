@@ -25,7 +25,7 @@ class HoldingDisk(MemoryDisk):
         self.may_go_on = trio.Event()
 
     async def sync(self, *files: File) -> None:
-        """Sync them, queues later."""
+        """Sync the files; of a queue not before the test says so."""
         if any("/consumequeue/" in file.path for file in files):
             self.syncs_queue.set()
             await self.may_go_on.wait()
