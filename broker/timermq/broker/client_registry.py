@@ -73,7 +73,7 @@ class ConsumerHeartbeat:
 
 @attrs.define(kw_only=True)
 class ClientChannelInfo:
-    """One member of a group."""
+    """A client as a group knows it, by its newest heartbeat."""
 
     client_id: str
     language: LanguageCode

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[0-9]{17}")
 
 @attrs.frozen(kw_only=True)
 class IndexStatistics:
-    """The index at one moment."""
+    """The size of the key index, and how far it is durable, at one moment."""
 
     file_count: int
     entry_count: int
