@@ -1,8 +1,8 @@
 """The brokers of one machine: names, stores and ports, derived from the settings of one broker.
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
-``DIR/NAME-i`` and the port ``listen_port + 10 i``: the ports beside it are those of its VIP channel
-(two below) and of its HA address (one above). The first one serves as the name server of all.
+``DIR/NAME-i`` and the port ``listen_port + 10 i``. Ports beside it belong to the broker too: its VIP
+channel is two below, its HA address one above. The first broker is the name server of all.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BROKERS_MAX = 64
 PORT_STEP = 10
 """Ports from one broker to the next."""
 METRICS_NOTICE = "X_TIMERMQ_METRICS"
-"""The name by which a supervised broker tells the address of its metrics, as sd_notify does."""
+"""Name of the notice, in sd_notify's form, with the address of a supervised broker's metrics."""
 METRICS_HOST = "127.0.0.1"
-"""Where the supervisor alone reads the metrics of each broker."""
+"""Address at which a broker serves its metrics to the supervisor alone."""
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +85,7 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
 
 
 def _settings(configuration: Configuration, number: int) -> dict[str, str]:
-    """What differs from one broker to the next."""
+    """The settings that differ from one broker to the next."""
     broker = configuration.broker
     name = f"{broker.broker_name}-{number}"
     settings = {
@@ -115,7 +115,7 @@ def _counted_on(key: str, first: int, number: int) -> int:
     """The port of a broker; 0, a free one, stays 0.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: It would be above 65,535.
     """
     port = first + PORT_STEP * number if first else 0
     if port > 65_535:
@@ -134,10 +134,10 @@ def _reached(host: str, port: int) -> str:
 
 
 def _refuse_stores_left_out(root: str, plans: Sequence[BrokerPlan]) -> None:
-    """Refuse to start beside a store that none of the brokers serves: its messages would wait.
+    """Refuse a directory with a store that none of the brokers serves: its messages would wait.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: There is such a store, or the directory is a store itself.
     """
     if is_store(root):
         raise ConfigurationError(

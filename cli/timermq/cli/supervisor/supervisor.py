@@ -24,7 +24,7 @@ from .supervised_process import BrokerProcess, State
 
 RESTART_PAUSE_MIN = 1.0
 RESTART_PAUSE_MAX = 30.0
-"""Seconds until a broker is started again; twice as long each time that it does not get ready."""
+"""Seconds before a broker is started again; they double each time that it does not get ready."""
 
 log = structlog.get_logger("timermq.cli.supervisor")
 
@@ -33,8 +33,8 @@ class Supervisor:
     """Runs the brokers of a machine.
 
     Args:
-        brokers: Those; the first one serves as name server, if one does.
-        manager: Is told how all of them do.
+        brokers: All brokers; if one is the name server, it is the first.
+        manager: Gets the state of all of them.
     """
 
     def __init__(self, brokers: Sequence[BrokerProcess], manager: ServiceManager) -> None:
@@ -117,7 +117,7 @@ class Supervisor:
             has_been_ready = has_been_ready or was_ready
             one.state = State.STOPPED if code == 0 else State.ENDED
             if self._stop_requested.is_set():
-                # Before it can take the signal in order it has touched nothing.
+                # SIGTERM kills a process that has not begun to handle it, nor touched its store.
                 is_early = code == -signal.SIGTERM and not was_ready
                 self._code = self._code or (DONE if code == 0 or is_early else FAILED)
                 return
@@ -142,7 +142,7 @@ class Supervisor:
             one.restarts += 1
 
     async def _run(self, one: BrokerProcess) -> int:
-        """Run a broker once; when it is back it is told."""
+        """Run a broker once, and tell when it is ready."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_when_ready, one)
             code = await one.run()
@@ -150,14 +150,13 @@ class Supervisor:
         return code
 
     async def _tell_when_ready(self, one: BrokerProcess) -> None:
-        await trio.lowlevel.checkpoint()  # the process before this one was ready
         await one.ready.wait()
         if one.restarts:
             log.warning("broker is back", broker=one.plan.name, restarts=one.restarts)
         self._tell()
 
     def _stopped(self, one: BrokerProcess) -> None:
-        """Let a broker that somebody has stopped be; without any there is nothing to do."""
+        """Leave a broker that an operator has stopped; end when all of them are."""
         log.warning("broker was stopped and is left so", broker=one.plan.name)
         self._tell()
         if all(other.state is State.STOPPED for other in self.brokers):
@@ -169,7 +168,7 @@ class Supervisor:
         self.request_stop()
 
     def _tell(self) -> None:
-        """Tell the service manager how the brokers do."""
+        """Tell the service manager the state of the brokers."""
         unready = self.unready()
         restarts = sum(one.restarts for one in self.brokers)
         ready = len(self.brokers) - len(unready)
