@@ -1,8 +1,8 @@
 """The brokers of one machine: names, stores and ports, derived from the settings of one broker.
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
-``DIR/NAME-i`` and the port ``listen_port + 10 i``. Ports beside it belong to the broker too: its VIP
-channel is two below, its HA address one above. The first broker is the name server of all.
+``DIR/NAME-i`` and the port ``listen_port + 10 i``. Ports beside it belong to the broker too: its
+VIP channel is two below, its HA address one above. The first broker is the name server of all.
 """
 
 from __future__ import annotations
