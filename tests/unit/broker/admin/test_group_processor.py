@@ -161,6 +161,26 @@ async def test_no_room_for_a_further_group(autojump_clock: trio.testing.MockCloc
         assert (await peer.call(200, body=again)).code == 0
 
 
+async def test_no_room_for_a_larger_retry_topic(autojump_clock: trio.testing.MockClock) -> None:
+    """The limit of queues holds for retry topics; a list that passes it is refused as a whole."""
+    async with running_broker(options=attrs.evolve(BROKER, queues_max=9)) as running:
+        peer, tables = running.connect(), running.broker.tables
+        for group in ("G", "H"):
+            tables.topics.create_in_send_back(f"%RETRY%{group}", 1)
+
+        def listed(nums: int) -> bytes:
+            groups = [{"groupName": one, "retryQueueNums": nums} for one in ("G", "H")]
+            return json.dumps({"groupConfigList": groups}).encode()
+
+        refused = await peer.call(225, body=listed(5))
+        assert (refused.remark or "").startswith("QUEUES_MAX: no room for %RETRY%G: ")
+        assert tables.groups.get("G") is None
+        assert (await peer.call(225, body=listed(4))).code == 0
+        config = tables.topics.get("%RETRY%H")
+        assert config is not None
+        assert config.read_queue_nums == 4
+
+
 async def test_no_room_for_several_groups(autojump_clock: trio.testing.MockClock) -> None:
     """A list that has no room is refused as a whole; a group that it names twice counts once."""
     options = attrs.evolve(BROKER, subscription_groups_max=len(SYSTEM_GROUPS) + 1)
