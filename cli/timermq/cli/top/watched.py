@@ -69,7 +69,7 @@ class Watched:
             return self.troubles.get(self.addresses[0])
         texts = [self.troubles[one] for one in sorted(self.troubles)]
         texts += [f"{one}: no answer{self._since(one, zone)}" for one in sorted(self.silent)]
-        return f"{'; '.join(texts)}: the numbers of it are old" if texts else None
+        return f"{'; '.join(texts)}: their numbers are old" if texts else None
 
     def _since(self, address: str, zone: tzinfo | None) -> str:
         snapshot = self.snapshots.get(address)
