@@ -1,9 +1,9 @@
 """Damaged bytes of a stopped store's commit log, put back as a backup has them.
 
-What is put back are the very bytes that were there, so they fit their seals. Bytes of the backup
-count only if they are whole records from the hole's first byte to its last, and what stands before
-or behind them is in the store too: that of another store has other times and ids there. A sector
-counts if it fits its seal. A repair afterwards finds the rest.
+The bytes are those that were there before the damage, so they fit their seals. A hole is filled if
+the backup has whole records from its first byte to its last, and if the bytes before it or behind
+it are the same in the store and in the backup: a backup of another store has other times and ids
+there. A sector is filled if the backup's bytes fit its seal. What is left, a repair deals with.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEIGHBOUR_SIZE = 512
 
 @attrs.frozen(kw_only=True)
 class PutBack:
-    """Bytes that were damaged, and are as they were."""
+    """Damaged bytes of the commit log that are as they were before."""
 
     position: int
     """In the commit log."""
@@ -42,7 +42,7 @@ class PutBack:
 
 @attrs.define(eq=False, kw_only=True)
 class RecordSource:
-    """A backup as the source of what a store has lost; ``run`` puts it back.
+    """A backup, from which ``run`` puts back what a store has lost.
 
     Args:
         objects: Of the backup.
@@ -53,7 +53,9 @@ class RecordSource:
     store: CheckedStore
 
     async def run(self) -> list[PutBack]:
-        """Put back what the backup has of the damage; the segments have a backup in the store.
+        """Put back what the backup has of the damaged bytes.
+
+        Each segment that is changed is copied into the store's ``aside/`` first.
 
         Raises:
             StoreLockedError: A broker serves the store.
@@ -62,7 +64,7 @@ class RecordSource:
             NoRoomError: No room to keep an original.
             OSError: The disk refused; a repair can be run again.
 
-        Cancellation: as a kill: it can be run again.
+        Cancellation: as after a kill: some bytes are put back, and it can be run again.
         """
         store = self.store
         lock = StoreLock(store.disk, store.root)

@@ -30,7 +30,9 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.PULL_MESSAGE: Row(
         "long polling; filters by tag and by SQL92", "interop/test_java_consumers"
     ),
-    RequestCode.QUERY_MESSAGE: Row("by key or unique key", "interop/test_mqadmin"),
+    RequestCode.QUERY_MESSAGE: Row(
+        "by unique key, or by key up to `max_msgs_num_batch` messages (64)", "interop/test_mqadmin"
+    ),
     RequestCode.QUERY_CONSUMER_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.UPDATE_CONSUMER_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Row(

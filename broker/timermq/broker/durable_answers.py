@@ -33,7 +33,7 @@ class UnflushedAnswer:
     end: int
     """Position in the commit log up to which it must be flushed."""
     begun_ms: int | None = None
-    """Wall clock when its put began, of a send."""
+    """Of a send: the wall clock when its put began, epoch ms."""
 
 
 class DurableAnswers:
@@ -42,7 +42,7 @@ class DurableAnswers:
     Args:
         store: Its commit log is flushed.
         waiting_max: Answers from which on connections rest before their next request.
-        put_times: Gets how long sends waited.
+        put_times: Counts how long sends took.
     """
 
     def __init__(self, store: MessageStore, waiting_max: int, put_times: PutTimes) -> None:

@@ -52,7 +52,7 @@ class Endpoint:
             if options.metrics_listen_enable:
                 metrics = await bind(options.metrics_listen_host, options.metrics_listen_port)
             own_port = main.socket.getsockname()[1]
-            # The last: it takes no port that a setting names.
+            # It is the last one, so that it takes no port that a setting names.
             vip = await _bind_vip(options, own_port)
             host = options.advertised_host or options.listen_host
             port = options.advertised_port or own_port
@@ -87,14 +87,14 @@ async def _bind_vip(options: BrokerOptions, own_port: int) -> trio.SocketListene
     """Listen on the port of RocketMQ's VIP channel.
 
     Args:
-        options: Whether to.
-        own_port: That of the broker; the other one lies below it.
+        options: ``vip_listen_enable`` says whether to.
+        own_port: The broker's port; the VIP channel's is ``VIP_DISTANCE`` below it.
 
     Returns:
-        None if it is not to be had, and not insisted on: most clients do not use it.
+        None if the channel is off, or its port is taken and the channel is not required.
 
     Raises:
-        OSError: It is insisted on.
+        OSError: The channel is required, and its port cannot be listened on.
 
     Source: Java ``BrokerController.initializeRemotingServer``.
     """

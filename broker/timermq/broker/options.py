@@ -108,7 +108,7 @@ class BrokerOptions:
     """0: a free one."""
     vip_listen_enable: bool | None = None
     """Listen on the port two below ``listen_port`` as well: RocketMQ's VIP channel, to which some
-    clients send. None: if that port can be had, and ``listen_port`` is not 0."""
+    clients send. None: if that port is free, and ``listen_port`` is not 0."""
     namesrv_addr: str | None = attrs.field(default=None, validator=_check_addresses)
     """Name servers to register with: ``HOST:PORT``, divided by ``;``."""
     namesrv_brokers_max: int = attrs.field(default=1_024, validator=_positive)
@@ -307,7 +307,7 @@ class BrokerOptions:
     def open_addresses(self) -> list[str]:
         """Addresses beyond loopback that are served without access control.
 
-        The broker's stands for that of its VIP channel, too.
+        That of the VIP channel is not among them: it is open when the broker's is.
         """
         if self.acl_enable:
             return []

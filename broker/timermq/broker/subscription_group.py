@@ -220,13 +220,15 @@ class SubscriptionGroupTable:
         if groups:
             self._count_change()
 
-    def check_room(self, group: str) -> None:
-        """Refuse a further group when the table is full (1)."""
-        if len(self._groups) >= self._options.subscription_groups_max:
+    def check_room(self, groups: Iterable[str]) -> None:
+        """Refuse groups, all of them, when the table has no room for those that are new (1)."""
+        new = [group for group in dict.fromkeys(groups) if group not in self._groups]
+        if new and len(self._groups) + len(new) > self._options.subscription_groups_max:
+            names = new[0] if len(new) == 1 else f"{new[0]} and {len(new) - 1} more"
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "GROUPS_MAX",
-                f"no room for {group}: the table holds {len(self._groups)} groups",
+                f"no room for {names}: the table holds {len(self._groups)} groups",
             )
 
     def _count_change(self) -> None:
@@ -247,7 +249,7 @@ class SubscriptionGroupTable:
                 "GROUP_NOT_EXIST",
                 f"subscription group {group} does not exist",
             )
-        self.check_room(group)
+        self.check_room([group])
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
         return config

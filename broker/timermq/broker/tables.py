@@ -35,7 +35,7 @@ from .topic_config import TopicConfigTable
 
 @attrs.frozen(eq=False, kw_only=True)
 class Tables:
-    """The tables of one broker."""
+    """What the processors of one broker share: tables, registries, limits and counters."""
 
     topics: TopicConfigTable
     groups: SubscriptionGroupTable

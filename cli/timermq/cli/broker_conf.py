@@ -1,11 +1,11 @@
 """RocketMQ's ``broker.conf`` (``key=value`` lines), given as it is.
 
 Our keys are RocketMQ's in snake case, some with their unit at the end, so most names translate by
-rule; those of addresses and paths stand in a table. Values keep their meaning and unit. What we do
-not know is listed, not refused: such a file has many keys of features that we leave out. Refused is
-what says that the store has other files that are not read, or that the broker is a slave. Which
-engine RocketMQ's timers had is told by the store's files, whatever the file says: those keys are
-known, and change nothing.
+rule; those of addresses and paths stand in a table. Values keep their meaning and unit. Unknown
+keys are listed, not refused: such a file has many keys of features that we leave out. A key is
+refused if it says that the store has files that are not read here, or that the broker is a slave.
+Keys of the engines of RocketMQ's timers are known and change nothing: the store's files tell which
+engine it had.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ REFUSED: Mapping[str, Served] = {
     "brokerRole": Served(("ASYNC_MASTER", "SYNC_MASTER"), _MASTERS_ALONE),
     "brokerId": Served(("0",), _MASTERS_ALONE),
 }
-"""RocketMQ's names of what we cannot pass over: it makes other files, or another broker."""
+"""RocketMQ's names of settings that make other files or another broker, and are not passed over."""
 
 TOLD_BY_FILES = frozenset(
     {

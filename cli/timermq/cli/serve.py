@@ -115,10 +115,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_stores_below(root: str) -> None:
-    """Refuse a directory of stores, whose messages would wait while a new store is made.
+    """Refuse a directory of stores: a new store would be made in it, and their messages would wait.
 
     Raises:
-        ConfigurationError: It is one.
+        ConfigurationError: The directory is one.
     """
     below = [] if is_store(root) else stores_in(root)
     if below:
@@ -245,7 +245,7 @@ def _calm_collector() -> None:
 
 
 async def _stop_with_supervisor(broker: Broker) -> None:
-    """Stop in order when the supervisor is gone: a broker without one would keep its store."""
+    """Stop in order when the supervisor is gone: otherwise the store would stay locked."""
     await trio.lowlevel.wait_readable(0)  # nothing is ever written to it
     broker.request_stop()
 

@@ -67,7 +67,7 @@ VERBS: Mapping[str, str] = {
 
 
 def verb_module(name: str) -> Verb:
-    """The module of a verb."""
+    """The module of a verb, imported when it is asked for."""
     return cast("Verb", importlib.import_module(f"timermq.cli.{name.replace('-', '_')}"))
 
 

@@ -12,7 +12,7 @@ FLAG_ONEWAY = 2
 
 
 class RequestCode(enum.IntEnum):
-    """The kinds of requests."""
+    """The codes of requests: RocketMQ's, and ours from 9001 on."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

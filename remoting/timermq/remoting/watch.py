@@ -45,7 +45,7 @@ _Body = TypeVar("_Body")
 
 @attrs.frozen(kw_only=True)
 class WatchView:
-    """The request of a watcher."""
+    """What a watcher wants to be shown, and how often."""
 
     width_ms: int = 1_000
     """Of one bucket."""
@@ -204,7 +204,7 @@ class Snapshot:
     clock_drift_ppm: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
+        """The fields as values that JSON and CBOR can hold."""
         # Not all the way down: that would look at each of the buckets.
         fields = attrs.asdict(self, recurse=False)
         return {**fields, "counters": attrs.asdict(self.counters, recurse=False)}

@@ -231,12 +231,12 @@ class StoreRule(enum.Enum):
 
     @property
     def means(self) -> str:
-        """The meaning of a breach."""
+        """What it means that the rule is broken, in one clause."""
         return self.value.means
 
     @property
     def severity(self) -> Severity:
-        """The severity of most findings."""
+        """The severity of a finding that states none of its own."""
         return self.value.severity
 
     @property

@@ -280,16 +280,30 @@ class MessageStore:
         """Remove old segments now, as the background does; how many."""
         return await self._maintenance.clean()
 
-    async def delete_topic(self, topic: str, at: Callable[[], None] = lambda: None) -> None:
+    async def delete_topic(
+        self,
+        topic: str,
+        at: Callable[[], None] = lambda: None,
+        *,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Remove the queues of a topic; its records stay in the log until they are cleaned.
 
-        ``at`` is called in the same step: a message that comes later begins the topic at 0.
-        OSError: no room to note it, and nothing has changed. StoreFailedError: a sync failed.
+        Args:
+            topic: Its name.
+            at: Called in the same step: a message that comes later begins the topic at 0.
+            is_wanted: Asked in that step, for which this may wait: False leaves the topic alone.
+
+        Raises:
+            OSError: There is no room to note it, and nothing has changed.
+            StoreFailedError: A sync failed.
 
         Source: DefaultMessageStore.deleteTopics.
         """
 
         def delete() -> None:
+            if not is_wanted():
+                return
             self._register.delete_topic(topic, self.commit_log.max_offset)
             self._dispatcher.discard_topic(topic)
             self._topic_queues.remove_topic(topic)

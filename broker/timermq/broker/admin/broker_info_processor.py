@@ -11,7 +11,7 @@ import attrs
 import structlog
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.remoting.admin_body import decode_properties, encode_properties
+from timermq.remoting.admin_body import encode_properties
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.query_header import StatsHeader
@@ -31,7 +31,7 @@ from ..session import Session
 from ..steps import Steps, at_once
 from ..topic_config import TopicConfigTable
 from .broker_stats import STATISTICS, BrokerStats, per_call, tps
-from .live_settings import change_settings, settings_text
+from .live_settings import change_on_request, settings_text
 from .runtime_info import RuntimeInfo
 
 log = structlog.get_logger("timermq.broker.admin.broker_info_processor")
@@ -89,17 +89,7 @@ class BrokerInfoProcessor:
 
     def update_config(self, session: Session, command: Command) -> Command:
         """Change settings until the next start: all that are named, or none (25)."""
-        changed = change_settings(self._sections(), decode_properties(command.body))
-        for key, value in changed.items():
-            log.warning(
-                "setting changed until the next start",
-                key=key,
-                value=value,
-                remote=session.remote_address,
-            )
-        if changed:
-            self.topics.settings_changed()
-        return command.answer(ResponseCode.SUCCESS)
+        return change_on_request(session, command, self._sections(), self.topics)
 
     def all_consumer_offsets(self, _session: Session, command: Command) -> Command:
         """The table of committed offsets, as its file has it (43)."""

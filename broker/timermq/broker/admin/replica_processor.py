@@ -1,4 +1,4 @@
-"""Replicas, of which this broker has none: what operators ask about them has a true answer.
+"""Operators' questions about replicas, answered for a master that has none.
 
 Source: Java ``AdminBrokerProcessor.getBrokerHaStatus``, ``resetMasterFlushOffset``.
 """

@@ -1,6 +1,7 @@
 """How a group gets the messages of a topic: by pulls.
 
-RocketMQ can hand out messages instead (POP); here groups pull, so to ask for that changes nothing.
+RocketMQ can hand out messages instead (POP). Here groups always pull: PULL changes nothing, and POP
+is refused.
 
 Source: Java ``QueryAssignmentProcessor.setMessageRequestMode``.
 """

@@ -11,7 +11,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.remoting.admin_body import decode_config, decode_properties, encode_properties
+from timermq.remoting.admin_body import decode_config, encode_properties
 from timermq.remoting.bodies import json_items, load_json
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
@@ -26,7 +26,7 @@ from timermq.remoting.queue_json import encode_json
 from timermq.remoting.registration import RouteVersion, body_crc32, decode_registration, queue_data
 from timermq.remoting.topic_header import ForgetTopicHeader, TopicHeader
 
-from ..admin.live_settings import change_settings, settings_text
+from ..admin.live_settings import change_on_request, settings_text
 from ..admin.topic_processor import Saved
 from ..deferred_answers import answer_later
 from ..dispatcher import Handler
@@ -213,17 +213,7 @@ class NameServerProcessor:
 
     def update_config(self, session: Session, command: Command) -> Command:
         """Change settings until the next start, of those that 319 shows: all, or none (318)."""
-        changed = change_settings([self.own.options], decode_properties(command.body))
-        for key, value in changed.items():
-            log.warning(
-                "setting changed until the next start",
-                key=key,
-                value=value,
-                remote=session.remote_address,
-            )
-        if changed:
-            self.own.topics.settings_changed()
-        return command.answer(ResponseCode.SUCCESS)
+        return change_on_request(session, command, [self.own.options], self.own.topics)
 
     def _answer_saved(self, session: Session, command: Command) -> None:
         async def wait_saved() -> Command:

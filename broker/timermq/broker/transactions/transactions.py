@@ -147,7 +147,7 @@ class Transactions:
         return [self._half_result(refusal or next(stored)) for refusal in refusals]
 
     def resume(self, data: bytes, owner: str) -> int:
-        """Begin a new transaction of the message that is kept of an abandoned one.
+        """Begin a new transaction with the message of an abandoned one.
 
         Args:
             data: Its record in ``TRANS_CHECK_MAX_TIME_TOPIC``.

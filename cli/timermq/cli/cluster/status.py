@@ -24,14 +24,14 @@ from ..exit_code import DONE, FAILED
 from ..output import Row, print_json, print_table
 
 ANSWER_TIMEOUT = 5.0
-"""Seconds that a broker has: it answers from memory."""
+"""Seconds that a broker has to answer; it does so from memory."""
 COLUMNS = ("name", "id", "address", "version", "pending", "put_tps", "disk", "state")
 SERVING = "serving"
 
 
 @attrs.frozen(kw_only=True)
 class BrokerRow:
-    """One broker; what it does not tell is None."""
+    """The row of a broker; None stands for what it does not tell."""
 
     cluster: str
     name: str
@@ -46,7 +46,7 @@ class BrokerRow:
     disk: float | None
     """Used part of the disk, 0 to 1."""
     state: str
-    """`SERVING`, or why it does not serve."""
+    """`SERVING`, or the reason why it does not serve."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -94,7 +94,7 @@ def decode_info(body: bytes, address: str) -> dict[str, str]:
         address: Of the broker, for the error.
 
     Raises:
-        MalformedAnswerError: It is something else.
+        MalformedAnswerError: The body is no runtime info.
 
     Source: Java ``KVTable``.
     """
@@ -114,7 +114,7 @@ def row_of(
         known: What the name server knows of it.
         info: Its runtime info, of RocketMQ's names.
         at_ms: The present, epoch milliseconds.
-        fault: Why it has none.
+        fault: Why there is no runtime info.
     """
     return BrokerRow(
         cluster=known.cluster,

@@ -1,8 +1,8 @@
-"""One picture of several brokers: what adds up is added, of what does not the worst is shown.
+"""One picture of several brokers: counts are added, and of other values the worst is shown.
 
-Buckets are brought to one beginning by their time; what is earlier counts in the first, as what is
-overdue does. The uptime is that of the youngest broker that answers: rates are made by it, and
-begin again when one of the brokers has.
+The buckets of all brokers are moved to the first moment of the newest snapshot. Messages before
+that moment count in the first bucket, as overdue ones do. The uptime is the shortest among the
+brokers that answer: rates are divided by it, and begin again when a broker has been started again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
 
     Args:
         snapshots: The newest of each, by address; at least one.
-        old: Addresses whose snapshots are of earlier: their brokers do not answer.
+        old: Addresses of brokers that do not answer now, whose snapshots are old.
     """
     if len(snapshots) == 1:
         return next(iter(snapshots.values()))

@@ -66,7 +66,7 @@ class CheckpointState(enum.Enum):
     OURS = "ours"
     JAVA = "java"
     TIMELINE = "java, RocksDB timers"
-    """It passes over entries that wait in RocksDB alone."""
+    """Java's, which passes over entries that wait in RocksDB alone."""
     ABSENT = "absent"
 
 
@@ -285,10 +285,11 @@ def _checkpoint_state(files: TimerFiles) -> CheckpointState:
 
 
 def may_have_timeline(files: TimerFiles, state: CheckpointState) -> bool:
-    """Whether traces of RocksDB timers may stand in what is read of the commit log.
+    """Whether the stretch of the commit log that is read may have traces of RocksDB timers.
 
-    A reading that began when timermq took the store over may go on behind a crash of ours. Killed
-    soon enough after the first start with RocksDB timers, RocketMQ leaves no sign of them.
+    With a checkpoint of ours it may if the store was taken over with the sign of such timers: a
+    crash of ours may come before all is read. With one of Java's it may even without the sign:
+    RocketMQ leaves none if it is killed soon after its first start with RocksDB timers.
     """
     return files.engines.has_timeline or state is not CheckpointState.OURS
 
