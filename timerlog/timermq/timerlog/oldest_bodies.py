@@ -81,7 +81,9 @@ class OldestBodies:
             try:
                 change(self._outlines)
             except OSError as error:
-                log.warning("outline not kept", directory=self._outlines.directory, error=str(error))
+                log.warning(
+                    "outline not kept", directory=self._outlines.directory, error=str(error)
+                )
 
     def oldest(self, from_pos: int, are_needed: Callable[[Units], Flags]) -> int | None:
         """Position of the oldest message that a needed unit from ``from_pos`` on names.

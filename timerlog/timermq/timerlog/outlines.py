@@ -146,7 +146,8 @@ class Outlines:
     def _clear(self, file: File, segment_start: int, end: int) -> bool:
         """Overwrite outlines of stretches that end behind a position; whether there was one."""
         open_at = next(
-            (start for start, to in stretches_of(segment_start, self.segment_size) if to > end), None
+            (start for start, to in stretches_of(segment_start, self.segment_size) if to > end),
+            None,
         )
         if open_at is None:
             return False

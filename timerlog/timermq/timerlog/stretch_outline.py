@@ -46,7 +46,11 @@ OUTLINE = Layout(
         ("start", "q", "position of the stretch in the timer log"),
         ("unit_count", "I", "units there; the rest is damaged"),
         ("delete_count", "I", "deletes among them, without second ones"),
-        ("unclear_count", "I", "messages that wait in another slot than they asked for, or RocketMQ's"),
+        (
+            "unclear_count",
+            "I",
+            "messages that wait in another slot than they asked for, or RocketMQ's",
+        ),
         ("roll_count", "I", "messages that roll; none of the above counts them"),
         ("first_slot", "q", "least slot of messages that do not roll; above the last without any"),
         ("last_slot", "q", "greatest slot of these"),
@@ -211,7 +215,7 @@ def outline_of(start: int, entries: Units) -> tuple[StretchOutline, Deletes]:
 def checksum_of(data: bytes) -> int:
     """The sum over a stretch: of its sectors' seals, each times an odd number of its own."""
     seals = seals_of(data)
-    factors = np.arange(1, 2 * len(seals), 2, np.uint64)
+    factors = np.arange(1, 2 * len(seals), 2, dtype=np.uint64)
     return int((seals * factors).sum(dtype=np.uint64))
 
 
