@@ -58,11 +58,11 @@ class OldestBodies:
                 yield
 
     def _learn(self, segment: MappedFile, start: int, end: int) -> None:
-        entries = _entries(segment, start, end)
         if self._outlines is None:
-            self._oldest[start] = _oldest(entries[are_units(entries)])
+            self._oldest[start] = _oldest(_units(segment, start, end))
             return
-        outline, deletes = outline_of(start, entries)
+        data = segment.file.read(start - segment.start, end - start)
+        outline, deletes = outline_of(start, data)
         self._oldest[start] = outline.first_py if outline.unit_count else None
 
         def keep(outlines: Outlines) -> None:
@@ -117,14 +117,10 @@ class OldestBodies:
                     yield segment, start, end
 
 
-def _entries(segment: MappedFile, start: int, end: int) -> Units:
-    parts = [units for _, units in chunks_of(segment, start, end)]
-    return np.concatenate(parts) if parts else np.empty(0, UNIT.dtype)
-
-
 def _units(segment: MappedFile, start: int, end: int) -> Units:
-    entries = _entries(segment, start, end)
-    return entries[are_units(entries)]
+    parts = [units for _, units in chunks_of(segment, start, end)]
+    units = np.concatenate(parts) if parts else np.empty(0, UNIT.dtype)
+    return units[are_units(units)]
 
 
 def _oldest(units: Units) -> int | None:

@@ -47,6 +47,24 @@ def stretches_of(segment_start: int, segment_size: int) -> Iterator[tuple[int, i
         yield start, min(start + STRETCH_SIZE, last)
 
 
+def remove_outlines(disk: Disk, log_directory: str) -> None:
+    """Forget the outlines of a log that another program has written, durably (blocking).
+
+    Args:
+        disk: The disk of the store.
+        log_directory: Of the segments.
+
+    Raises:
+        OSError: The disk failed.
+    """
+    directory = f"{log_directory.rpartition('/')[0]}/{DIRECTORY}"
+    names = disk.list_dir(directory)
+    for name in names:
+        disk.remove(f"{directory}/{name}")
+    if names:
+        disk.sync_dir_now(directory)
+
+
 @attrs.frozen
 class Outlines:
     """The outlines of one timer log."""
@@ -86,18 +104,26 @@ class Outlines:
         Raises:
             OSError: The disk failed.
         """
+        return {start: one for start, one in self.places(segment_start) if one is not None}
+
+    def places(self, segment_start: int) -> Iterator[tuple[int, StretchOutline | None]]:
+        """Each place of an outline that is not empty: start of its stretch, and the outline.
+
+        None where the bytes are not that outline.
+
+        Raises:
+            OSError: The disk failed.
+        """
         path = self.path(segment_start)
         if not self.are_kept or not self.disk.exists(path):
-            return {}
+            return
         with closing(self.disk.open(path, read_only=True)) as file:
             data = file.read(0, self._room)
-        found: dict[int, StretchOutline] = {}
         for number, (start, end) in enumerate(stretches_of(segment_start, self.segment_size)):
-            at = number * OUTLINE.size
-            one = StretchOutline.decode(data[at : at + OUTLINE.size], start)
-            if one is not None and one.end == end:
-                found[start] = one
-        return found
+            place = data[number * OUTLINE.size : (number + 1) * OUTLINE.size]
+            one = StretchOutline.decode(place, start)
+            if any(place):
+                yield start, one if one is not None and one.end == end else None
 
     def deletes(self, outline: StretchOutline) -> Deletes | None:
         """The deletes of a stretch; None where the file does not hold them.
@@ -167,15 +193,6 @@ class Outlines:
         for segment_start in self.segments():
             if segment_start + self.segment_size <= pos:
                 self.disk.remove(self.path(segment_start))
-
-    def forget(self) -> None:
-        """Remove all of them, durably (blocking): another program may have written the log.
-
-        Raises:
-            OSError: The disk failed.
-        """
-        for segment_start in self.segments():
-            self._remove(segment_start)
 
     def _remove(self, segment_start: int) -> None:
         self.disk.remove(self.path(segment_start))

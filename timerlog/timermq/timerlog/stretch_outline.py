@@ -168,14 +168,14 @@ class StretchOutline:
         return max(self.last_slot, self.last_roll) < read_ms
 
 
-def outline_of(start: int, entries: Units) -> tuple[StretchOutline, Deletes]:
+def outline_of(start: int, data: bytes) -> tuple[StretchOutline, Deletes]:
     """Derive the outline of a stretch, and its deletes.
 
     Args:
         start: Position of the stretch.
-        entries: All that stands at its places, at least one.
+        data: All that stands at its places, at least at one.
     """
-    data = entries.tobytes()
+    entries = np.frombuffer(data, UNIT.dtype)
     units = entries[are_units(entries)]
     slots, magic = slot_times(units), units["magic"]
     offsets = units["offset_py"].astype(np.int64)

@@ -31,7 +31,7 @@ from timermq.timerstore.seals import SealMoment
 from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end, hollow_segments
 from .oldest_bodies import OldestBodies
-from .outlines import Outlines
+from .outlines import Outlines, remove_outlines
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
 from .unit import NO_POS, UNIT, TimerUnit, Units, are_units, slot_times
 
@@ -272,7 +272,7 @@ class TimerLog:
         """
         self._queue.forget_seals()
         if not self._read_only:
-            self._outlines.forget()
+            remove_outlines(self._disk, self._directory)
 
     def repair(self) -> None:
         """Compare all of the log with its seals, and put single words right; before ``recover``.

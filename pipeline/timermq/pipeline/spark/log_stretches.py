@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import attrs
-import numpy as np
 
 from timermq.timerlog.outlines import Outlines, stretches_of
 from timermq.timerlog.segment import units_in
@@ -82,7 +81,7 @@ def derived(part: FilePart) -> tuple[StretchOutline, Deletes]:
     Raises:
         SparkJobError: The store was cleaned meanwhile.
     """
-    return outline_of(part.low, np.frombuffer(part.read(part.low, part.high), UNIT.dtype))
+    return outline_of(part.low, part.read(part.low, part.high))
 
 
 def _stretch(file: int, part: FilePart, kept: StretchOutline | None) -> Stretch:
