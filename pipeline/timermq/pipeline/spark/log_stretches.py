@@ -93,14 +93,14 @@ def _stretch(file: int, part: FilePart, kept: StretchOutline | None) -> Stretch:
 
 
 def cut_for_tasks(wanted: Sequence[Stretch], options: ReadOptions) -> list[list[Stretch]]:
-    """Share stretches out among tasks, in their order; few ones are cut into smaller parts.
+    """Share stretches out among tasks, in their order; cut them where more tasks are asked for.
 
     Args:
         wanted: The stretches that are read.
         options: How many tasks are wanted.
     """
     size = sum(one.part.high - one.part.low for one in wanted)
-    count = options.partitions or max(-(-size // SPAN_BYTES), SPANS_MIN)
+    count = options.partitions or max(-(-size // SPAN_BYTES), min(SPANS_MIN, len(wanted)))
     if len(wanted) < count:
         wanted = [piece for one in wanted for piece in _pieces(one, -(-count // len(wanted)))]
     places = [len(wanted) * number // count for number in range(count + 1)]
