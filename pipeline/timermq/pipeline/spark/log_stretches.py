@@ -99,6 +99,8 @@ def cut_for_tasks(wanted: Sequence[Stretch], options: ReadOptions) -> list[list[
         wanted: The stretches that are read.
         options: How many tasks are wanted.
     """
+    if not wanted:
+        return []
     size = sum(one.part.high - one.part.low for one in wanted)
     count = options.partitions or max(-(-size // SPAN_BYTES), min(SPANS_MIN, len(wanted)))
     if len(wanted) < count:

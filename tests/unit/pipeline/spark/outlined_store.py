@@ -34,19 +34,22 @@ def moment_ms(number: int) -> int:
     return FIRST_MS + number // PER_SLOT * 1000 + 1 + number % PER_SLOT
 
 
-async def _live(disk: MemoryDisk) -> None:
-    files = attrs.evolve(
-        SMALL_FILES, mapped_file_size_commit_log=1 << 24, mapped_file_size_consume_queue=2_000_000
-    )
-    wheel = attrs.evolve(
-        SMALL_WHEEL,
-        timer_roll_window_slot=2000,
-        slots_total=4000,
-        mapped_file_size_timer_log=2 * STRETCH_SIZE + 16,
-    )
-    async with running(disk, VirtualClock(), store_options=files, timer_options=wheel) as service:
-        for first in range(0, COUNT, _BATCH):
-            numbers = range(first, min(first + _BATCH, COUNT))
+FILES = attrs.evolve(
+    SMALL_FILES, mapped_file_size_commit_log=1 << 24, mapped_file_size_consume_queue=2_000_000
+)
+WHEEL = attrs.evolve(
+    SMALL_WHEEL,
+    timer_roll_window_slot=2000,
+    slots_total=4000,
+    mapped_file_size_timer_log=2 * STRETCH_SIZE + 16,
+)
+
+
+async def live(disk: MemoryDisk, count: int = COUNT) -> None:
+    """Fill the store with so many messages, in virtual time; it is stopped in order."""
+    async with running(disk, VirtualClock(), store_options=FILES, timer_options=WHEEL) as service:
+        for first in range(0, count, _BATCH):
+            numbers = range(first, min(first + _BATCH, count))
             service.put([timed(f"k{number}", moment_ms(number)) for number in numbers])
             await trio.lowlevel.checkpoint()
             if not first:
@@ -54,7 +57,7 @@ async def _live(disk: MemoryDisk) -> None:
                 for number in EARLY_CANCELLED:
                     service.cancellation.cancel(Wanted("T", f"k{number}"))
         await trio.sleep(2)
-        for number in CANCELLED:
+        for number in (one for one in CANCELLED if one < count):
             service.cancellation.cancel(Wanted("T", f"k{number}"))
         await trio.sleep(3)
 
@@ -62,5 +65,5 @@ async def _live(disk: MemoryDisk) -> None:
 def outlined_store(directory: Path) -> str:
     """Make it, stopped in order; returns its path."""
     disk = MemoryDisk()
-    trio.run(_live, disk, clock=MockClock(autojump_threshold=0))
+    trio.run(live, disk, clock=MockClock(autojump_threshold=0))
     return written(disk, ROOT, directory)
