@@ -60,10 +60,11 @@ def test_what_it_tells() -> None:
     )
     outline, deletes = outline_of(START, entries)
 
-    assert (7, 6, 2, 1, 1) == (
+    assert (7, 6, 2, 1, 1, 1) == (
         outline.entry_count,
         outline.unit_count,
         outline.delete_count,
+        outline.vague_count,
         outline.unclear_count,
         outline.roll_count,
     )
@@ -162,6 +163,25 @@ def test_nothing_due_is_passed_over(drawn: list[Drawn], ahead_ms: int, window: l
 
     if any(first_ms <= moment < end_ms for moment in moments):
         assert outline.may_be_due(first_ms, end_ms, PRECISION_MS)
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ((0, 0, 5000), False),
+        ((0, 0, 5001), True),
+        ((0, 8000, 9000), True),
+        ((0, 8001, 9000), False),
+        ((7001, 0, 9000), False),
+    ],
+)
+def test_deletes_of_other_moments(window: tuple[int, int, int], expected: bool) -> None:
+    """They concern nothing there; one whose unit does not tell its target's moment always may."""
+    told = bytes_of(Drawn(5000, MAGIC_DELETE), Drawn(7000, MAGIC_DELETE), Drawn(1))
+    vague = bytes_of(Drawn(7000, MAGIC_DELETE, behind_ms=None))
+
+    assert expected == outline_of(START, told)[0].may_cancel(*window, PRECISION_MS)
+    assert (window[0] <= 7000) == outline_of(START, vague)[0].may_cancel(*window, PRECISION_MS)
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,13 @@ OUTLINE = Layout(
         ("start", "q", "position of the stretch in the timer log"),
         ("unit_count", "I", "units there; the rest is damaged"),
         ("delete_count", "I", "deletes among them, without second ones"),
+        ("vague_count", "I", "deletes of which only the record tells their target's moment"),
         (
             "unclear_count",
             "I",
             "messages that wait in another slot than they asked for, or RocketMQ's",
         ),
-        ("roll_count", "I", "messages that roll; none of the above counts them"),
+        ("roll_count", "I", "messages that roll"),
         ("first_slot", "q", "least slot of messages that do not roll; above the last without any"),
         ("last_slot", "q", "greatest slot of these"),
         ("first_roll", "q", "least slot of messages that roll"),
@@ -98,6 +99,7 @@ class StretchOutline:
     start: int
     unit_count: int
     delete_count: int
+    vague_count: int
     unclear_count: int
     roll_count: int
     first_slot: int
@@ -138,7 +140,8 @@ class StretchOutline:
 
     def encode(self) -> bytes:
         """The outline as it is written."""
-        data = OUTLINE.struct.pack(OUTLINE_MAGIC, *attrs.astuple(self), 0)[:_CRC_AT]
+        fields = {"magic": OUTLINE_MAGIC, **attrs.asdict(self), "crc": 0}
+        data = OUTLINE.struct.pack(*(fields[name] for name in OUTLINE.names))[:_CRC_AT]
         return data + zlib.crc32(data).to_bytes(4, "big")
 
     def ends_with(self, entry: bytes) -> bool:
@@ -162,6 +165,18 @@ class StretchOutline:
         # One that waits in a later slot than it asked for was due before that.
         is_plain_due &= self.first_slot < end_ms or self.unclear_count > 0
         return is_plain_due or (self.roll_count > 0 and self.first_roll < end_ms)
+
+    def may_cancel(self, read_ms: int, first_ms: int, end_ms: int, precision_ms: int) -> bool:
+        """Whether a delete that waits may concern a message due in [``first_ms``, ``end_ms``).
+
+        Args:
+            read_ms: Slots before it are read.
+            first_ms: As for ``may_be_due``.
+            end_ms: The same.
+            precision_ms: The same.
+        """
+        is_near = self.first_delete < end_ms and self.last_delete + precision_ms >= first_ms
+        return self.last_delete >= read_ms and (is_near or self.vague_count > 0)
 
     def is_read(self, read_ms: int) -> bool:
         """Whether no message of it waits when all slots before ``read_ms`` are read."""
@@ -193,6 +208,7 @@ def outline_of(start: int, data: bytes) -> tuple[StretchOutline, Deletes]:
         start=start,
         unit_count=len(units),
         delete_count=len(deletes),
+        vague_count=int((deletes["is_told"] == 0).sum()),
         unclear_count=int((are_plain & ~are_told).sum()),
         roll_count=int(rolling.sum()),
         first_slot=first_slot,

@@ -106,7 +106,9 @@ def _deletes(
     view: StoreView, log: list[Stretch], handled: Handled, entries: Entries, options: ReadOptions
 ) -> WaitingDeletes:
     """Where the deletes that wait are."""
-    waiting = [one for one in log if one.outline.last_delete >= view.read_ms]
+    precision_ms = view.timer_options.timer_precision_ms
+    window = (view.read_ms, options.due_from, options.due_to, precision_ms)
+    waiting = [one for one in log if one.outline.may_cancel(*window)]
     of_entries = _among(view, entries)
     handed_over = [one.deletes for one in waiting if one.deletes is not None]
     kept = [one for one in waiting if one.deletes is None]
@@ -116,7 +118,7 @@ def _deletes(
         log=view.log,
         timer_log=view.timer_log,
         read_ms=view.read_ms,
-        precision_ms=view.timer_options.timer_precision_ms,
+        precision_ms=precision_ms,
         due_from=options.due_from,
         due_to=options.due_to,
         handed_over=np.concatenate([NO_DELETES, *handed_over, of_entries]),

@@ -73,12 +73,15 @@ class WaitingDeletes:
     def _kept(self) -> Iterator[DeletePlaces]:
         """The deletes of stretches that had an outline when the work was planned."""
         outlines, derived_at = outlines_of(self.timer_log), set(self.derived_at.tolist())
+        window = (self.read_ms, self.due_from, self.due_to, self.precision_ms)
         for whole in unit_parts(self.timer_log):
             kept = outlines.read(whole.start)
             for start, end in stretches_of(whole.start, self.timer_log.segment_size):
                 if start >= whole.high or start in derived_at:
                     continue
                 one = kept.get(start)
+                if one is not None and not one.may_cancel(*window):
+                    continue
                 found = None if one is None else outlines.deletes(one)
                 if found is None:
                     # The outline has gone since, or what stands beside it is damaged.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
@@ -21,8 +21,6 @@ from timermq.pipeline.spark.tables.pending_table import PendingReader
 from timermq.timerlog.segment import CHUNK_COUNT
 from timermq.timerlog.stretch_outline import STRETCH_SIZE
 from timermq.timerlog.unit import UNIT
-from timermq.timerstore.os_disk import OsDisk
-from timermq.timerstore.store_lock import StoreLock
 from unit.pipeline.spark.outlined_store import (
     CANCELLED,
     COUNT,
@@ -32,7 +30,7 @@ from unit.pipeline.spark.outlined_store import (
     moment_ms,
     outlined_store,
 )
-from unit.pipeline.spark.store_directories import rows_of
+from unit.pipeline.spark.store_directories import rows_of, served
 
 WAITING = set(range(COUNT)) - {*CANCELLED, *EARLY_CANCELLED}
 OUTLINES = "timermq-outlines"
@@ -48,17 +46,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
 def root(made: str, tmp_path: Path) -> str:
     """A store of the test's own."""
     return shutil.copytree(made, str(tmp_path / "store"))
-
-
-@contextmanager
-def served(root: str) -> Iterator[None]:
-    """A store looks served while its lock is held."""
-    lock = StoreLock(OsDisk(), root)
-    lock.take()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def served_view(root: str) -> StoreView:
@@ -154,6 +141,8 @@ def test_a_window_reads_its_stretches(made: str, first: int, last: int, read: in
     plan, _ = planned(made, due_from=moment_ms(first), due_to=moment_ms(last))
     none, _ = planned(made, due_from=moment_ms(COUNT) + 60_000)
 
+    cancelled = [one for one in (*CANCELLED, *EARLY_CANCELLED) if first <= one < last]
+    assert len(cancelled) == len(plan.deletes.places())
     assert read * STRETCH_SIZE >= to_read(plan) > (read - 1) * STRETCH_SIZE
     assert to_read(none) == 0
     assert [] == numbers(made, due_from=moment_ms(COUNT) + 60_000)
