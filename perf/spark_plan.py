@@ -116,6 +116,7 @@ def least_seconds(ask: Callable[[], object]) -> float:
 def planned(view: StoreView, window: Mapping[str, int]) -> dict[str, object]:
     """The cost of a plan, and of its tasks."""
     reader = PendingReader(ReadOptions(path=view.root, **window), COLUMNS)
+    reader.spans(view)  # imports what it needs
     before = bytes_read()
     spans = reader.spans(view)
     plan_bytes = bytes_read() - before

@@ -40,17 +40,17 @@ class Log:
         self.open(from_pos)
 
     def open(self, from_pos: int = 0) -> None:
-        """As a start does."""
+        """Open the log as a start does."""
         self.log = TimerLog.open(self.disk, LOG, SEGMENT_SIZE)
         self.log.recover(from_pos)
 
     @property
     def outlines(self) -> Outlines:
-        """Those of the files."""
+        """The outlines that the files hold."""
         return Outlines(self.disk, LOG, SEGMENT_SIZE)
 
     def learn(self) -> None:
-        """As behind each checkpoint."""
+        """Learn as the service does behind each checkpoint."""
         trio.run(self.log.flush)
         for _ in self.log.bodies.learn():
             pass
@@ -119,7 +119,7 @@ def spoil(at: int) -> Callable[[Log], None]:
 
 
 def lose(row: Log) -> None:
-    """No file."""
+    """The first file is gone."""
     row.disk.remove(row.outlines.path(0))
 
 

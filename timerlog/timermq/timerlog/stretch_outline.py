@@ -124,7 +124,7 @@ class StretchOutline:
 
     @property
     def deletes_size(self) -> int:
-        """Bytes of its deletes."""
+        """Bytes of the deletes beside it."""
         return self.delete_count * DELETE.size
 
     @classmethod
@@ -191,7 +191,8 @@ def outline_of(start: int, data: bytes) -> tuple[StretchOutline, Deletes]:
         data: All that stands at its places, at least at one.
     """
     entries = np.frombuffer(data, UNIT.dtype)
-    units = entries[are_units(entries)]
+    valid = are_units(entries)
+    units = entries if valid.all() else entries[valid]
     slots, magic = slot_times(units), units["magic"]
     offsets = units["offset_py"].astype(np.int64)
     order, _, are_told = unpack_exact(units["reserved"])

@@ -74,7 +74,7 @@ def to_read(plan: Plan) -> int:
 
 
 def log_size(root: str) -> int:
-    """Bytes of all units."""
+    """Bytes of all units of the timer log."""
     log = served_view(root).timer_log
     return sum(one.part.high - one.part.low for one in stretches(log))
 
@@ -116,7 +116,7 @@ def test_without_outlines_the_units_tell(root: str) -> None:
     ("is_served", "has_outlines"), [(False, True), (True, True), (True, False)]
 )
 def test_rows(root: str, *, is_served: bool, has_outlines: bool) -> None:
-    """All that waits, and what is due in a second, whoever tells of the stretches."""
+    """All that waits, and what is due in a second, with and without outlines."""
     if not has_outlines:
         shutil.rmtree(Path(root) / OUTLINES)
     first = CHUNK_COUNT // PER_SLOT * PER_SLOT

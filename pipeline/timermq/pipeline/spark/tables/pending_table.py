@@ -92,7 +92,7 @@ class PendingReader(TableReader[PendingSpan]):
     takes: ClassVar[tuple[str, ...]] = ("topics", "due_from", "due_to", "stored_from", "stored_to")
 
     def spans(self, view: StoreView) -> list[PendingSpan]:
-        """Units, then the entries."""
+        """Units of the timer log, then entries without one."""
         plan = Plan.of(view, self.options)
         base = PendingSpan(
             runs=(),
