@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -60,7 +61,7 @@ def bytes_read() -> int:
     return int(next(line for line in lines if line.startswith("rchar:")).split()[1])
 
 
-def planned(root: str, **options: int) -> tuple[Plan, int]:
+def planned(root: str, **options: Any) -> tuple[Plan, int]:  # noqa: ANN401 - passed on
     """The plan of a store that is served, and the bytes that it took."""
     view = served_view(root)
     before = bytes_read()
