@@ -59,6 +59,7 @@ class RuleText:
 _OTHER_FILES = "the audit reads logs and queues alone"
 _OF_A_START = "the audit reads a store as a start leaves it"
 _NO_SEALS = "the tables of Spark do not compare seals"
+_NO_OUTLINES = "a table that meets such an outline ends with an error that names it"
 
 
 @enum.unique
@@ -153,6 +154,12 @@ class StoreRule(enum.Enum):
         Promise.CHAINS_DESCEND,
         "the timer log ends early, or a unit is damaged or in a broken chain of a pending slot",
         Severity.DERIVED,
+    )
+    OUTLINE_DIFFERS = RuleText(
+        Promise.FOLLOWS_LOG,
+        "an outline tells something else of a stretch of the timer log than its units",
+        Severity.DERIVED,
+        not_audited=_NO_OUTLINES,
     )
     UNIT_DIFFERS = RuleText(
         Promise.CHAINS_DESCEND,
