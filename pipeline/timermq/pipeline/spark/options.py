@@ -11,6 +11,7 @@ import attrs
 
 from ..state.timer_options import PRECISIONS_MS
 from .errors import SparkJobError
+from .moment_text import moment_ms
 
 INT64_MAX = 2**63 - 1
 PARTITIONS_MAX = 10_000
@@ -87,7 +88,9 @@ def _number(low: int, high: int) -> Read:
     return read
 
 
-_moment = _number(0, INT64_MAX)
+def _moment(place: str, text: str) -> int:
+    return moment_ms(text, place)
+
 
 OPTIONS: Mapping[str, Option] = {
     "path": Option(_directory, "the store's directory, as driver and executors see it"),
@@ -101,10 +104,14 @@ OPTIONS: Mapping[str, Option] = {
         _names,
         "only these, separated by commas; of `timerlog` by hash, which another topic may have too",
     ),
-    "due_from": Option(_moment, "moments from here on, epoch milliseconds"),
-    "due_to": Option(_moment, "moments before this one, epoch milliseconds"),
-    "stored_from": Option(_moment, "store times from here on, epoch milliseconds"),
-    "stored_to": Option(_moment, "store times before this one, epoch milliseconds"),
+    "due_from": Option(
+        _moment, "moments from here on: epoch milliseconds, or ISO 8601 with an offset"
+    ),
+    "due_to": Option(_moment, "moments before this one, in the same forms"),
+    "stored_from": Option(
+        _moment, "store times from here on: epoch milliseconds, or ISO 8601 with an offset"
+    ),
+    "stored_to": Option(_moment, "store times before this one, in the same forms"),
     "damage": Option(
         _one_of("refuse", "report"),
         "`refuse`: where the commit log holds no record though it should, the job ends; `report`: "

@@ -51,9 +51,7 @@ def test_ranges(options: dict[str, str], wants_due: bool, wants_stored: bool) ->
     [
         ({}, "timermq.t: option path: expected the store's directory, found none"),
         ({"path": "/s", "form": "x"}, r"timermq.t: option 'form': expected one of columns, damage"),
-        ({"path": "/s", "due_to": "-1"}, r"option due_to: expected a whole number .* found '-1'"),
-        ({"path": "/s", "due_to": "٣"}, r"option due_to: expected a whole number from 0 to"),
-        ({"path": "/s", "due_to": "9" * 19}, r"to 9223372036854775807, found '9{19}'"),
+        ({"path": "/s", "due_to": "-1"}, r"option due_to: expected epoch milli.* found '-1'"),
         ({"path": "/s", "partitions": "0"}, r"option partitions: .* from 1 to 10000, found '0'"),
         ({"path": "/s", "timer_precision_ms": "7"}, r"one of 100, 200, 500, 1000, found '7'"),
         ({"path": "/s", "damage": "skip"}, r"damage: expected one of refuse, report, found 'skip'"),

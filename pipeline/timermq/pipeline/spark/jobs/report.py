@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..histogram import spread
+from ..moment_text import Moment, moment_ms
 from ..store_view import StoreView
 from ..tables.registration import read_table
 from ..tables.written_table import write_mode, write_table
@@ -98,7 +99,7 @@ def report(
     spark: SparkSession,
     store: str,
     *,
-    begin_ms: int,
+    begin_ms: Moment,
     drain_rate: float | None = None,
     timer_precision_ms: int | None = None,
 ) -> Report:
@@ -107,7 +108,8 @@ def report(
     Args:
         spark: A session that the tables are registered in.
         store: The directory, as driver and executors see it.
-        begin_ms: Where the forecast begins; what is due before is due then.
+        begin_ms: Where the forecast begins, in any form of ``Moment``; what is due before is due
+            then.
         drain_rate: Messages a second; None: measured from what was delivered.
         timer_precision_ms: Of the wheel, where RocketMQ was set to another one than a second.
 
@@ -122,7 +124,7 @@ def report(
         read("timermq.delivered", columns=DELIVERED_COLUMNS),
         names=names_frame(spark, topic_names(view.root)),
         precision_ms=view.timer_options.timer_precision_ms,
-        begin_ms=begin_ms,
+        begin_ms=moment_ms(begin_ms, "report: begin_ms"),
         drain_rate=drain_rate,
         levels_left=view.levels_left,
     )

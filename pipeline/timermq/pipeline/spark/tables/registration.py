@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ..moment_text import Moment, option_text
 from ..options import absolute
 from ..sink import ScheduleSink
 from .commit_log_table import CommitLogSource
@@ -34,9 +35,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(ScheduleSink)
 
 
-def read_table(
-    spark: SparkSession, name: str, store: str, **options: str | int | None
-) -> DataFrame:
+def read_table(spark: SparkSession, name: str, store: str, **options: Moment | None) -> DataFrame:
     """One table of a store as it is now.
 
     Args:
@@ -44,11 +43,11 @@ def read_table(
         name: ``timermq.…``.
         store: The directory, as driver and executors see it; a relative one is below this process's
             own.
-        options: As in docs/pipeline.md; None is as not given.
+        options: As in docs/pipeline.md; None is as not given, moments may be datetimes with a zone.
     """
     # Java stays in the directory where the session began.
     reader = spark.read.format(name).option("path", absolute(store))
     for key, value in options.items():
         if value is not None:
-            reader = reader.option(key, value if isinstance(value, str) else str(value))
+            reader = reader.option(key, option_text(name, key, value))
     return reader.load()
