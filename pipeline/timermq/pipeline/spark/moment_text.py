@@ -25,7 +25,7 @@ Moment = int | str | datetime
 
 
 def iso_ms(text: str | None) -> int | None:
-    """Epoch milliseconds of ISO 8601 with an offset; None for another form or a date that is none."""
+    """Epoch milliseconds of ISO 8601 with an offset; None for another form, and for no date."""
     if text is None or _MATCHED.match(text) is None:
         return None
     try:

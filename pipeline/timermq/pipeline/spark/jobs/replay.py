@@ -59,8 +59,8 @@ class Replay:
     """Which messages of an archive are scheduled once more, and when."""
 
     from_ms: int = attrs.field(converter=_first)
-    """First moment, in any form of ``Moment``. A message that asked for none counts by the moment at
-    which it was stored."""
+    """First moment, in any form of ``Moment``. A message that asked for none counts by the moment
+    at which it was stored."""
     to_ms: int = attrs.field(converter=_behind)
     """The moment behind the last one."""
     shift_ms: int
