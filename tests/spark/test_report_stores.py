@@ -62,9 +62,10 @@ def small_store(tmp_path: Path) -> str:
 def test_golden_stores(spark: SparkSession, golden_stores: GoldenStores, name: str) -> None:
     """What RocketMQ left on the wheel and what it delivered from there, as the producer knows."""
     store = golden_stores[name]
-    # Levels have queues of their own, which are no timers.
-    timers = [one for one in store.manifest.messages if "level" not in one.kind]
-    waiting = Counter(one.topic for one in timers if one.state.startswith("pending"))
+    sent = store.manifest.messages
+    waiting = Counter(one.topic for one in sent if one.state.startswith("pending"))
+    # What RocketMQ delivers of a level is no timer's delivery.
+    timers = [one for one in sent if "level" not in one.kind]
     delivered = Counter(one.topic for one in timers if one.state == "delivered")
 
     short = summarised(spark, store.root, store.manifest.times["stopSignalMs"])

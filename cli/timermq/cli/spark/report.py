@@ -128,7 +128,11 @@ def lines(found: Summary, zone: tzinfo | None) -> list[str]:
 
 
 def _levels(left: int) -> str:
-    return f"{left:,} messages of classic levels wait beside these, not counted" if left else ""
+    return (
+        f"{left:,} messages stand in queues of classic levels; what waits is counted"
+        if left
+        else ""
+    )
 
 
 def _pending(found: Summary, zone: tzinfo | None) -> str:

@@ -71,7 +71,7 @@ class Report:
     """None: nothing tells it, so there is no forecast."""
     forecast: LateMinutes | None
     levels_left: int
-    """Messages of classic levels that wait beside all that; a broker takes them over."""
+    """Messages in queues of classic levels; those that still wait are among what is due."""
     cells: Sequence[DataFrame]
     """The cached frames behind all these."""
 

@@ -29,7 +29,7 @@ class Summary:
     pending: Fields
     """count, bytes, topics, overdue, first_ms, last_ms (null when nothing is pending)."""
     levels_left: int
-    """Messages that wait in queues of RocketMQ's classic levels, not counted in ``pending``."""
+    """Messages in queues of RocketMQ's classic levels; ``pending`` counts those that still wait."""
     topics: Sequence[Fields]
     """The fullest: topic, count, bytes, overdue, first_ms, last_ms."""
     hot_slots: Sequence[Fields]
