@@ -9,7 +9,7 @@ import argparse
 
 from ..arguments import OneLineParser, UsageError, count
 from ..output import print_json, print_table
-from .session import add_out, add_session_flags, add_store, session_for
+from .session import add_out, add_session_flags, add_stores, session_for
 
 TABLES = ("commitlog", "consumequeue", "delivered", "pending", "timerlog", "wheel")
 SHOWN_ROWS = 20
@@ -19,7 +19,7 @@ SHOWN_ROWS = 20
 def prepare_parser(parser: OneLineParser) -> None:
     """The table and what of it."""
     parser.add_argument("table", choices=TABLES)
-    add_store(parser)
+    add_stores(parser)
     parser.add_argument(
         "--option",
         action="append",
