@@ -46,7 +46,7 @@ class NamedStore:
         return StorePattern(self.root, self.broker if self.is_named else None)
 
     def view(self, timer_precision_ms: int | None = None) -> StoreView:
-        """Look at it: ``StoreView.of``."""
+        """The store as it stands now; errors are those of ``StoreView.of``."""
         return StoreView.of(self.root, timer_precision_ms=timer_precision_ms)
 
 

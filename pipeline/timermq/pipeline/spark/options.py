@@ -186,6 +186,8 @@ OPTIONS: Mapping[str, Option] = {
 }
 COMMON = ("path", "paths", "columns", "partitions", "timer_precision_ms")
 """Those that every table takes."""
+MOMENTS = tuple(name for name, option in OPTIONS.items() if option.read is _moment)
+"""Those that are moments."""
 
 
 @attrs.frozen(kw_only=True)

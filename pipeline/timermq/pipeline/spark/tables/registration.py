@@ -63,8 +63,8 @@ def read_stream(spark: SparkSession, name: str, store: str, **options: Moment | 
         SparkJobError: The table is no stream, which ``readStream`` finds when a query starts.
     """
     for source in SOURCES:
-        if source.name() == name:
-            source.check_stream()
+        if source.name() == name and not source.is_stream:
+            raise source.no_stream()
     return spark.readStream.format(name).options(**_texts(name, store, options)).load()
 
 

@@ -92,7 +92,9 @@ class TableReader(DataSourceReader, Generic[Span]):
         if self.asked == self.names:
             return batch
         whose = pa.repeat(broker, batch.num_rows)
-        arrays = [whose if name == BROKER.name else batch.column(name) for name in self.asked]
+        arrays: list[Any] = [
+            whose if name == BROKER.name else batch.column(name) for name in self.asked
+        ]
         schema = self.table.arrow_schema(self.asked)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)  # pyright: ignore[reportUnknownMemberType]
 
@@ -156,22 +158,16 @@ class TableSource(DataSource):
         Raises:
             SparkJobError: The table is no stream.
         """
-        self.check_stream()
-        raise NotImplementedError
+        raise self.no_stream()
 
     @classmethod
-    def check_stream(cls) -> None:
-        """Refuse to be read as a stream, if more happens to the rows than that new ones come.
-
-        Raises:
-            SparkJobError: It does.
-        """
-        if not cls.is_stream:
-            raise SparkJobError(
-                f"{cls.name()}: expected a table whose rows stay, as of timermq.commitlog and "
-                "timermq.delivered do, found one that is no stream: use spark.read, and load it "
-                "again for newer rows"
-            )
+    def no_stream(cls) -> SparkJobError:
+        """The refusal of a stream, for tables of which rows change or go."""
+        return SparkJobError(
+            f"{cls.name()}: expected a table whose rows stay, as those of timermq.commitlog "
+            "and timermq.delivered do, found one that is no stream: use spark.read, and load it "
+            "again for newer rows"
+        )
 
 
 def wanted(table: Table, schema: types.StructType) -> list[str]:
