@@ -17,6 +17,7 @@ from spark.planted_store import LOG, Plant
 from timermq.cli import main
 from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.records.deduplication import origin_of
+from timermq.pipeline.spark import StoreView, read_table
 from timermq.pipeline.spark.jobs.audit import Audit, audit
 from timermq.repair.store_rule import StoreRule
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -122,6 +123,10 @@ def test_ten_planted_faults(
     assert len(findings) == spark.read.parquet(str(tmp_path / "findings")).count()
 
 
+STATES = ("delivered", "moved", "rolled", "cancelled", "copies", "set_aside", "pending")
+"""What becomes of a timer: the counts add up."""
+
+
 # -- sound stores ---------------------------------------------------------------------------------
 
 
@@ -139,9 +144,8 @@ def test_all_kinds_of_messages(spark: SparkSession, tmp_path: Path, stop: bool) 
 
     assert clean(result)
     counts = result.counts
-    states = ("delivered", "moved", "rolled", "cancelled", "copies", "set_aside", "pending")
-    assert counts["timers"] == sum(counts[name] for name in states)
-    assert all(counts[name] for name in states)
+    assert counts["timers"] == sum(counts[name] for name in STATES)
+    assert all(counts[name] for name in STATES)
 
 
 def test_a_live_store(spark: SparkSession, tmp_path: Path) -> None:
@@ -164,13 +168,27 @@ def test_a_take_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "a delivery was stored before the moment asked for" in ran.out
 
 
-@pytest.mark.parametrize("name", ["g3", "g4"])
-def test_stores_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores, name: str) -> None:
-    """What it delivered and cancelled is known by name, and what cannot be known is said."""
-    result = audit(spark, golden_stores[name].root)
+def test_stores_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores) -> None:
+    """What it delivered and cancelled is known by name; the counts of each store add up."""
+    names = ("g3", "g4", "g5")
+
+    result = audit(spark, [f"{name}={golden_stores[name].root}" for name in names])
 
     assert clean(result)
-    assert "delivered or rolled by RocketMQ" in " ".join(result.notes)
+    assert all(
+        f"{name}: {number} messages were delivered or rolled by RocketMQ" in " ".join(result.notes)
+        for name, number in (("g3", 96), ("g4", 1), ("g5", 6))
+    )
+    assert list(names) == list(result.by_broker)
+    for name, counts in result.by_broker.items():
+        root = golden_stores[name].root
+        assert counts["timers"] == sum(counts[state] for state in STATES)
+        waiting = read_table(spark, "timermq.pending", root, columns="slot_ms").count()
+        assert counts["pending"] == waiting - StoreView.of(root).levels_left
+    assert (71, 25, 20, 101) == tuple(
+        result.by_broker["g3"][state] for state in ("delivered", "rolled", "cancelled", "pending")
+    )
+    assert result.counts["timers"] == sum(counts["timers"] for counts in result.by_broker.values())
 
 
 def test_levels_of_rocketmq(spark: SparkSession, golden_stores: GoldenStores) -> None:

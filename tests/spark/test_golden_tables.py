@@ -40,7 +40,7 @@ def test_queues(spark: SparkSession, golden_stores: GoldenStores, name: str) -> 
     found = read_table(spark, "timermq.consumequeue", store.root).collect()
 
     assert {
-        (queue.topic, queue.queue_id, *unit)
+        (queue.topic, queue.queue_id, *unit, "broker-a")
         for queue in store.manifest.state.queues
         for unit in queue.units
     } == {tuple(row) for row in found}

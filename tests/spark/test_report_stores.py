@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from pyspark.sql import SparkSession
@@ -15,7 +17,9 @@ from cli.program import Ran
 from damaged_stores import LATER_MS, SENT, small_image
 from golden_stores import GoldenStores
 from timermq.cli import main
-from timermq.pipeline.spark.jobs.report import report
+from timermq.cli.spark.report import lines
+from timermq.pipeline.spark import SparkJobError, StoreView
+from timermq.pipeline.spark.jobs.report import check_places, one_precision, report, write_frames
 from timermq.pipeline.spark.jobs.report_summary import Summary, summary
 from timermq.simulator.disks.disk_damage import write_image
 from timermq.timerstore.os_disk import OsDisk
@@ -62,9 +66,10 @@ def small_store(tmp_path: Path) -> str:
 def test_golden_stores(spark: SparkSession, golden_stores: GoldenStores, name: str) -> None:
     """What RocketMQ left on the wheel and what it delivered from there, as the producer knows."""
     store = golden_stores[name]
-    # Levels have queues of their own, which are no timers.
-    timers = [one for one in store.manifest.messages if "level" not in one.kind]
-    waiting = Counter(one.topic for one in timers if one.state.startswith("pending"))
+    sent = store.manifest.messages
+    waiting = Counter(one.topic for one in sent if one.state.startswith("pending"))
+    # What RocketMQ delivers of a level is no timer's delivery.
+    timers = [one for one in sent if "level" not in one.kind]
     delivered = Counter(one.topic for one in timers if one.state == "delivered")
 
     short = summarised(spark, store.root, store.manifest.times["stopSignalMs"])
@@ -74,6 +79,34 @@ def test_golden_stores(spark: SparkSession, golden_stores: GoldenStores, name: s
     levels = [one for one in store.manifest.messages if "level" in one.kind]
     assert short.levels_left == sum(one.state == "pending" for one in levels)
     assert 0 == sum(row["early"] for row in short.late_topics)
+
+
+def test_several_stores(spark: SparkSession, golden_stores: GoldenStores, tmp_path: Path) -> None:
+    """Their brokers count as one, and what each has to deliver stands beside it."""
+    stores = [f"{name}={golden_stores[name].root}" for name in ("g3", "g5")]
+    found = report(spark, stores, begin_ms="2026-11-01T00:00:00Z", drain_rate=1000)
+    short = summary(found, store="both", begin_ms=0)
+    written = write_frames(spark, found, str(tmp_path), store=stores)
+    found.release()
+
+    assert short.brokers is not None
+    assert [("g3", 101), ("g5", 9)] == [(row["broker"], row["count"]) for row in short.brokers]
+    assert 110 == short.pending["count"] == sum(row["count"] for row in short.topics)
+    assert "brokers    g3 101, g5 9" in lines(short, UTC)
+    assert 2 == spark.read.parquet(f"{tmp_path}/{written[-2]}.parquet").count()
+    with pytest.raises(SparkJobError, match="expected a directory apart from the store"):
+        check_places(golden_stores["g5"].root, store=stores)
+
+
+def test_slots_of_several_widths(golden_stores: GoldenStores) -> None:
+    """They are not put together."""
+    view = StoreView.of(golden_stores["g5"].root)
+    narrow = attrs.evolve(view.timer_options, timer_precision_ms=500)
+    other = attrs.evolve(view, root="/other", timer_options=narrow)
+
+    assert 1000 == one_precision([view, view])
+    with pytest.raises(SparkJobError, match=r"of one width, found 1000 ms in .*g5/store, 500 ms"):
+        one_precision([view, other])
 
 
 def test_width_of_rocketmqs_slots(spark: SparkSession, golden_stores: GoldenStores) -> None:

@@ -27,9 +27,10 @@ from spark.pending import waiting_keys
 from timermq.pipeline.spark import SparkJobError, cause_of
 from timermq.pipeline.spark.sink import ScheduleSink, SinkOptions, job_report
 from timermq.pipeline.spark.sink.bulk_job import BulkJob
+from timermq.pipeline.spark.sink.cluster_task import StagedShares
 from timermq.pipeline.spark.sink.job_commit import commit_job
 from timermq.pipeline.spark.sink.schedule_sink import ScheduleWriter
-from timermq.pipeline.spark.sink.schedule_task import ScheduleTask, StagedRows
+from timermq.pipeline.spark.sink.schedule_task import ScheduleTask
 
 HOUR_MS = 3_600_000
 
@@ -137,12 +138,13 @@ def test_attempts_that_fail(spark: SparkSession, broker: Broker, tmp_path: Path)
 
             BulkJob.stage = dying  # type: ignore[assignment,method-assign]  # until it ends
             try:
-                staged = cast("StagedRows", super().write(halves()))
+                message = super().write(halves())
             finally:
                 BulkJob.stage = stage  # type: ignore[method-assign]  # as it was
+            (staged,) = cast("StagedShares", message).shares
             if not is_first_partition and is_new(complete, sum(rows for _, rows in staged.parts)):
                 os.kill(os.getpid(), signal.SIGKILL)
-            return staged
+            return message
 
     def is_new(mark: Path, rows: int) -> bool:
         try:
@@ -159,7 +161,7 @@ def test_attempts_that_fail(spark: SparkSession, broker: Broker, tmp_path: Path)
 
         def writer(self, schema: types.StructType, overwrite: bool) -> ScheduleWriter:
             usual = super().writer(schema, overwrite)
-            return DyingWriter(usual.options, usual.columns)
+            return DyingWriter(usual.shares, usual.columns)
 
     spark.dataSource.register(DyingSink)
     options = SinkOptions(broker=broker.listen, job="attempts", rejects=str(tmp_path / "rejects"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,25 @@ def test_rows(
         for unit in units
         if unit.position >= 520
     ] == sorted(ran.rows, key=lambda row: str(row["pos"]).zfill(9))
+
+
+@pytest.mark.usefixtures("spark")
+def test_stores_and_moments(
+    golden_stores: GoldenStores, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several stores are one table; a moment may be any that the other verbs take."""
+    stores = [
+        flag for name in ("g3", "g5") for flag in ("--store", f"{name}={golden_stores[name].root}")
+    ]
+    flags = ("pending", *stores, "--json", "--limit", "1000", "--option", "columns=broker")
+
+    ran = run(capsys, *flags, "--option", "due_to=now", "--option", "due_from=2026-01-01T00:00Z")
+
+    assert (0, "") == (ran.code, ran.err)
+    assert {"g3": 101, "g5": 9} == Counter(str(row["broker"]) for row in ran.rows)
+    ran = run(capsys, *flags, "--option", "due_from=soon")
+    assert (2, "") == (ran.code, ran.out)
+    assert "spark table: --option due_from: moment 'soon': expected a form like 20" in ran.err
 
 
 def test_parquet(

@@ -51,11 +51,11 @@ def late_minute(late_ms: int) -> dict[str, Any]:
     }
 
 
-def test_levels_that_are_not_counted() -> None:
-    """Where RocketMQ left messages that no timer is, "nothing" is not all that is said."""
+def test_levels() -> None:
+    """Where RocketMQ left messages of levels, a line says so, also when all of them are through."""
     assert [
         "pending    nothing",
-        "levels     1,069 messages of classic levels wait beside these, not counted",
+        "levels     1,069 messages stand in queues of classic levels; what waits is counted",
     ] == lines(attrs.evolve(NOTHING, levels_left=1_069), UTC)[:2]
 
 

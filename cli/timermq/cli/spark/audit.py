@@ -7,11 +7,12 @@ Every timer is compared with its unit and its delivery, every queue with the com
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..arguments import OneLineParser, count
 from ..output import print_json, print_table
-from .session import add_out, add_precision, add_session_flags, add_store, session_for
+from .session import add_out, add_precision, add_session_flags, add_stores, session_for
 
 if TYPE_CHECKING:
     from timermq.pipeline.spark.jobs.audit import Audit
@@ -23,7 +24,7 @@ SHOWN_COLUMNS = ("rule", "topic", "unique_id", "phy_offset", "pos", "expected", 
 
 def prepare_parser(parser: OneLineParser) -> None:
     """The store, what is judged, and where the findings go."""
-    add_store(parser)
+    add_stores(parser)
     parser.add_argument(
         "--late-ms", type=count, metavar="X", help="a delivery is late beyond X milliseconds"
     )
@@ -78,6 +79,11 @@ def print_audit(result: Audit, *, as_json: bool) -> None:
         print_json({"row": "finding", **row.asDict()} for row in result.findings.toLocalIterator())
         print_json({"row": "rule", **rule} for rule in rules)
         print_json([{"row": "messages", **result.counts}])
+        if len(result.by_broker) > 1:
+            print_json(
+                {"row": "broker", "broker": broker, **counts}
+                for broker, counts in result.by_broker.items()
+            )
         print_json({"row": "note", "text": note} for note in result.notes)
         return
     total = sum(result.broken.values())
@@ -89,6 +95,13 @@ def print_audit(result: Audit, *, as_json: bool) -> None:
         print()
     print_table(rules, ("rule", "promise", "broken", "means"))
     print()
-    print(", ".join(f"{name} {number}" for name, number in result.counts.items()))
+    print(_counted(result.counts))
+    if len(result.by_broker) > 1:
+        for broker, counts in result.by_broker.items():
+            print(f"{broker}: {_counted(counts)}")
     for note in result.notes:
         print(note)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items())

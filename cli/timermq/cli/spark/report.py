@@ -20,7 +20,7 @@ from ..arguments import OneLineParser, moment, positive
 from ..moment import format_duration, format_moment
 from ..output import console, print_json, visible
 from ..top.formatting import size, span
-from .session import add_out, add_precision, add_session_flags, add_store, session_for
+from .session import add_out, add_precision, add_session_flags, add_stores, session_for
 
 if TYPE_CHECKING:
     from timermq.pipeline.spark.jobs.report_summary import Fields, Summary
@@ -31,7 +31,7 @@ NAMED = 3
 
 def prepare_parser(parser: OneLineParser) -> None:
     """The store, the rate and the moment that a forecast needs."""
-    add_store(parser)
+    add_stores(parser)
     parser.add_argument(
         "--drain-rate",
         metavar="N",
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             drain_rate=args.drain_rate,
             timer_precision_ms=args.timer_precision_ms,
         )
-        short = summary(found, store=args.store, begin_ms=begin_ms)
+        short = summary(found, store=", ".join(args.store), begin_ms=begin_ms)
         if args.out:
             write_frames(spark, found, args.out, store=args.store)
             drawn = pictures(drawable(found, short), args.zone)
@@ -108,6 +108,7 @@ def lines(found: Summary, zone: tzinfo | None) -> list[str]:
     """
     titled = {
         "pending": _pending(found, zone),
+        "brokers": ", ".join(f"{row['broker']} {row['count']:,}" for row in found.brokers or ()),
         "levels": _levels(found.levels_left),
         "topics": ", ".join(f"{row['topic']} {row['count']:,}" for row in found.topics[:NAMED])
         + _more(found.pending["topics"] - NAMED),
@@ -128,7 +129,11 @@ def lines(found: Summary, zone: tzinfo | None) -> list[str]:
 
 
 def _levels(left: int) -> str:
-    return f"{left:,} messages of classic levels wait beside these, not counted" if left else ""
+    return (
+        f"{left:,} messages stand in queues of classic levels; what waits is counted"
+        if left
+        else ""
+    )
 
 
 def _pending(found: Summary, zone: tzinfo | None) -> str:

@@ -55,6 +55,19 @@ def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
     complete_directories(store)
 
 
+def add_stores(parser: OneLineParser) -> None:
+    """The store, or several: a list of what ``named_stores`` reads."""
+    store = parser.add_argument(
+        "--store",
+        required=True,
+        action="append",
+        metavar="DIR",
+        help="the store's directory; it may be served; a pattern such as '/data/*/store', or "
+        "BROKER=DIR; may be repeated",
+    )
+    complete_directories(store)
+
+
 def add_precision(parser: OneLineParser) -> None:
     """Add the flag for the value that a store of RocketMQ does not tell of its wheel."""
     parser.add_argument(

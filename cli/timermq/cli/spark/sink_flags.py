@@ -28,7 +28,7 @@ def add_sink_flags(parser: OneLineParser) -> None:
         "--namesrv",
         metavar="HOST:PORT",
         type=name_servers,
-        help=f"a name server that knows one broker (default: {NAMESRV})",
+        help=f"a name server; several brokers share the rows (default: {NAMESRV})",
     )
     rejects = parser.add_argument(
         "--rejects",

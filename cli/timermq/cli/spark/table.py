@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..arguments import OneLineParser, UsageError, count
+from ..arguments import OneLineParser, UsageError, count, moment
 from ..output import print_json, print_table
-from .session import add_out, add_session_flags, add_store, session_for
+from .session import add_out, add_session_flags, add_stores, session_for
 
 TABLES = ("commitlog", "consumequeue", "delivered", "pending", "timerlog", "wheel")
 SHOWN_ROWS = 20
@@ -19,7 +19,7 @@ SHOWN_ROWS = 20
 def prepare_parser(parser: OneLineParser) -> None:
     """The table and what of it."""
     parser.add_argument("table", choices=TABLES)
-    add_store(parser)
+    add_stores(parser)
     parser.add_argument(
         "--option",
         action="append",
@@ -45,8 +45,11 @@ def run(args: argparse.Namespace) -> int:
         options[name] = value
     with session_for(args, f"table {args.table}") as spark:
         from timermq.pipeline.spark import read_table
+        from timermq.pipeline.spark.options import MOMENTS
         from timermq.pipeline.spark.tables.written_table import write_mode, write_table
 
+        # Relative ones count from here on, and not from where each process reads them.
+        options |= {name: _moment(name, options[name]) for name in MOMENTS if name in options}
         if args.out:
             write_mode(args.out, store=args.store)  # refused before anything is read
         frame = read_table(spark, f"timermq.{args.table}", args.store, **options)
@@ -61,6 +64,14 @@ def run(args: argparse.Namespace) -> int:
         else:
             print_table(rows, frame.columns)
     return 0
+
+
+def _moment(name: str, text: str) -> str:
+    """A moment as other verbs take it, in epoch milliseconds."""
+    try:
+        return str(moment(text))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"spark table: --option {name}: {error}") from None
 
 
 def _printable(row: dict[str, object]) -> dict[str, object]:

@@ -34,6 +34,8 @@ class LevelOutlook:
     level: int
     phy_offset: int
     """Its position in the commit log."""
+    size: int
+    """Bytes of its record."""
     deliver_ms: int = 0
     """When it is due if it moves, epoch milliseconds."""
     delay_ms: int = 0
@@ -91,7 +93,7 @@ def _looked_at(
     for moment_ms, level, offset_py, size_py, record, was_moved in zip(
         moments, levels, positions, sizes, records, done.were_moved(entries), strict=True
     ):
-        outlook = LevelOutlook(level=level, phy_offset=offset_py)
+        outlook = LevelOutlook(level=level, phy_offset=offset_py, size=size_py)
         if was_moved:
             yield outlook
             continue

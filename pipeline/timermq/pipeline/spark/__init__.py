@@ -15,5 +15,6 @@ from .errors import SparkJobError as SparkJobError
 from .errors import cause_of as cause_of
 from .session import spark_session as spark_session
 from .store_view import StoreView as StoreView
+from .tables.registration import read_stream as read_stream
 from .tables.registration import read_table as read_table
 from .tables.registration import register as register

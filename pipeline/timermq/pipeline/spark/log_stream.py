@@ -22,9 +22,10 @@ from pyspark.sql.streaming.datasource import (
 from .errors import SparkJobError
 from .file_part import FilePart
 from .log_places import LogSpan, log_spans
+from .named_stores import one_store
 from .record_chunks import Damage, chunks
 from .store_view import StoreView, life_of
-from .tables.source import TableReader
+from .tables.source import Piece, TableReader
 
 BATCH_BYTES = 1 << 30
 """Bytes of the log in one batch at most; one record at least."""
@@ -37,10 +38,14 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         reader: Of the same table at one go.
+
+    Raises:
+        SparkJobError: It is to read several stores.
     """
 
     def __init__(self, reader: TableReader[LogSpan]) -> None:
         self._reader = reader
+        self._store = one_store(reader.options.stores, f"a stream of {reader.table.name}")
         self._stop_py: int | None = None
         """The end of a run that takes all records of now."""
         self._seen: tuple[tuple[bool, int], StoreView] | None = None
@@ -90,7 +95,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"at {view.log.end}: the checkpoint of this query was made from another log"
             )
         spans = log_spans(view, start["py"], end["py"], self._reader.options)
-        return [InputPartition(span) for span in spans]
+        return [InputPartition(Piece(self._store.broker, span)) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a piece."""
@@ -98,10 +103,10 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _view(self) -> StoreView:
         """The store as it stands; a stopped one is opened once, and not at each batch."""
-        options, seen = self._reader.options, self._seen
-        life = life_of(options.path)
+        seen = self._seen
+        life = life_of(self._store.root)
         if seen is None or seen[0] != life or seen[1].is_live:
-            view = StoreView.of(options.path, timer_precision_ms=options.timer_precision_ms)
+            view = self._store.view(self._reader.options.timer_precision_ms)
             self._seen = seen = life, view
         return seen[1]
 

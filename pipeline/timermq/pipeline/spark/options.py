@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import attrs
 
 from ..state.timer_options import PRECISIONS_MS
 from .errors import SparkJobError
+from .moment_text import moment_ms
 
 INT64_MAX = 2**63 - 1
 PARTITIONS_MAX = 10_000
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 """How ``hdfs://host/path`` and ``file:/path`` begin."""
+
+_NAMED = re.compile(r"([\w.%|-]+)=(.+)", re.DOTALL)
+"""A store with the name of its broker; a directory whose name has this form begins with ``./``."""
+_LOCAL = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.DOTALL)
+"""A directory of this machine as an address."""
+
+Stores = str | Sequence["str | StorePattern"]
+"""One store or several, as ``store_patterns`` reads them."""
 
 Read = Callable[[str, str], object]
 """Makes a value of a text; the first argument is its place, for errors."""
@@ -48,8 +59,56 @@ def absolute(directory: str, place: str | None = None) -> str:
     return os.path.normpath(Path(directory).absolute())
 
 
-def _directory(place: str, text: str) -> str:
-    return absolute(text, place)
+@attrs.frozen
+class StorePattern:
+    """One or several stores: a directory, or a pattern of directories."""
+
+    directory: str
+    """Absolute; ``*``, ``?`` and ``[…]`` stand for what is there."""
+    name: str | None = None
+    """The broker's, if it was given."""
+
+    @property
+    def text(self) -> str:
+        """The pattern as an option has it."""
+        return self.directory if self.name is None else f"{self.name}={self.directory}"
+
+
+def store_patterns(given: Stores, place: str | None = None) -> tuple[StorePattern, ...]:
+    """Read how stores were given: directories, patterns, ``file:…``, or ``NAME=`` and one of these.
+
+    Args:
+        given: One, or several; what was read already stays as it is.
+        place: Where, for the error.
+
+    Raises:
+        SparkJobError: It is the address of another place; there is none.
+    """
+    each = [given] if isinstance(given, str) else list(given)
+    if not each:
+        raise SparkJobError(f"{place or 'path'}: expected a store's directory, found an empty list")
+    return tuple(one if isinstance(one, StorePattern) else _pattern(one, place) for one in each)
+
+
+def _pattern(text: str, place: str | None) -> StorePattern:
+    named = _NAMED.fullmatch(text)
+    name, directory = (None, text) if named is None else named.groups()
+    local = _LOCAL.fullmatch(directory)
+    return StorePattern(absolute(directory if local is None else local[1], place), name)
+
+
+def _store(place: str, text: str) -> tuple[StorePattern, ...]:
+    return store_patterns(text, place)
+
+
+def _stores(place: str, text: str) -> tuple[StorePattern, ...]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):  # pyright: ignore[reportUnknownVariableType]
+        raise SparkJobError(f"{place}: expected a list of texts as JSON, found {text!r}")
+    return store_patterns(cast("list[str]", found), place)
 
 
 def _names(_: str, text: str) -> tuple[str, ...]:
@@ -87,10 +146,19 @@ def _number(low: int, high: int) -> Read:
     return read
 
 
-_moment = _number(0, INT64_MAX)
+def _moment(place: str, text: str) -> int:
+    return moment_ms(text, place)
+
 
 OPTIONS: Mapping[str, Option] = {
-    "path": Option(_directory, "the store's directory, as driver and executors see it"),
+    "path": Option(
+        _store,
+        "the store's directory, as driver and executors see it; a pattern such as "
+        "`/data/*/store`, an address `file:/…`, or `NAME=` and any of these",
+    ),
+    "paths": Option(
+        _stores, "several of them, in place of `path`: what `load([…])` makes of a list"
+    ),
     "columns": Option(_names, "only these, separated by commas; what is left out is not read"),
     "partitions": Option(_number(1, PARTITIONS_MAX), "how many tasks read; by size otherwise"),
     "timer_precision_ms": Option(
@@ -101,10 +169,14 @@ OPTIONS: Mapping[str, Option] = {
         _names,
         "only these, separated by commas; of `timerlog` by hash, which another topic may have too",
     ),
-    "due_from": Option(_moment, "moments from here on, epoch milliseconds"),
-    "due_to": Option(_moment, "moments before this one, epoch milliseconds"),
-    "stored_from": Option(_moment, "store times from here on, epoch milliseconds"),
-    "stored_to": Option(_moment, "store times before this one, epoch milliseconds"),
+    "due_from": Option(
+        _moment, "moments from here on: epoch milliseconds, or ISO 8601 with an offset"
+    ),
+    "due_to": Option(_moment, "moments before this one, in the same forms"),
+    "stored_from": Option(
+        _moment, "store times from here on: epoch milliseconds, or ISO 8601 with an offset"
+    ),
+    "stored_to": Option(_moment, "store times before this one, in the same forms"),
     "damage": Option(
         _one_of("refuse", "report"),
         "`refuse`: where the commit log holds no record though it should, the job ends; `report`: "
@@ -112,15 +184,17 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "rows_per_batch": Option(_number(1, INT64_MAX), "rows of a stream's batch at most"),
 }
-COMMON = ("path", "columns", "partitions", "timer_precision_ms")
+COMMON = ("path", "paths", "columns", "partitions", "timer_precision_ms")
 """Those that every table takes."""
+MOMENTS = tuple(name for name, option in OPTIONS.items() if option.read is _moment)
+"""Those that are moments."""
 
 
 @attrs.frozen(kw_only=True)
 class ReadOptions:
     """The values, or what holds without them; ``OPTIONS`` has their meanings."""
 
-    path: str
+    stores: tuple[StorePattern, ...] = attrs.field(alias="path", converter=store_patterns)
     columns: tuple[str, ...] = ()
     partitions: int | None = None
     timer_precision_ms: int | None = None
@@ -155,6 +229,10 @@ class ReadOptions:
                     f"{table}: option {key!r}: expected one of {', '.join(sorted(known))}"
                 )
             found[name] = OPTIONS[name].read(f"{table}: option {name}", text)
+        if "paths" in found:
+            if "path" in found:
+                raise SparkJobError(f"{table}: option paths: expected it without path, found both")
+            found["path"] = found.pop("paths")
         if "path" not in found:
             raise SparkJobError(f"{table}: option path: expected the store's directory, found none")
         return cls(**found)  # type: ignore[arg-type]  # each was read by the function of its name

@@ -22,12 +22,16 @@ UNKNOWN = "hash %d"
 """The stand-in for a topic whose name is not known."""
 
 
-def topic_names(store: str) -> dict[int, str]:
-    """The names that a store knows, by hash.
+def topic_names(*stores: str) -> dict[int, str]:
+    """The names that some stores know, by hash.
 
     Args:
-        store: Its directory, as the driver sees it.
+        stores: Their directories, as the driver sees them.
     """
+    return by_hash(set[str]().union(*map(_names_of, stores)))
+
+
+def _names_of(store: str) -> set[str]:
     disk = OsDisk()
     names = set(disk.list_dir(f"{store}/consumequeue"))
     try:
@@ -38,7 +42,7 @@ def topic_names(store: str) -> dict[int, str]:
         table = cast("Mapping[str, object]", found).get("topicConfigTable")
         if isinstance(table, dict):
             names |= cast("Mapping[str, object]", table).keys()
-    return by_hash(names)
+    return names
 
 
 def by_hash(names: Iterable[str]) -> dict[int, str]:

@@ -32,7 +32,7 @@ def grow(root: Path, *bodies: str) -> None:
 
 def stream_of(root: Path, **options: Any) -> LogStream:  # noqa: ANN401 - passed on
     """A stream that reads the bodies of a log."""
-    return LogStream(CommitLogReader(ReadOptions(path=str(root), **options), ["body"]))
+    return LogStream(CommitLogReader(ReadOptions(**{"path": str(root), **options}), ["body"]))
 
 
 def read(stream: LogStream, start: Offset, end: Offset) -> list[str]:
@@ -47,6 +47,20 @@ def read(stream: LogStream, start: Offset, end: Offset) -> list[str]:
 
 BODIES = tuple(f"m{number}" for number in range(23))
 """More than two segments of the small store."""
+
+
+def test_the_broker_of_a_stream(tmp_path: Path) -> None:
+    """It stands in its column; a stream of two stores is refused, for its places are of one."""
+    grow(tmp_path / "a", "first")
+    options = ReadOptions(path=f"mine={tmp_path}/a")
+    stream = LogStream(CommitLogReader(options, ["broker", "body"]))
+
+    (partition,) = stream.partitions(stream.initialOffset(), stream.reportLatestOffset())
+    (batch,) = stream.read(partition)
+
+    assert [{"broker": "mine", "body": b"first"}] == batch.to_pylist()
+    with pytest.raises(SparkJobError, match=r"a stream of timermq\.commitlog: expected one store"):
+        stream_of(tmp_path, path=[f"{tmp_path}/a", f"{tmp_path}/b"])
 
 
 def test_limits(tmp_path: Path) -> None:

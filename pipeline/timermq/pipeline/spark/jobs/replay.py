@@ -24,6 +24,7 @@ from timermq.timerstore.record_spans import RecordError
 
 from ..archive.batches import known_batches, portions
 from ..errors import SparkJobError
+from ..moment_text import Moment, moment_ms
 from ..sink import JobReport, SinkOptions
 from ..sink.job_report import was_handed_over
 from .schedule import one_line, read_input, schedule
@@ -45,14 +46,22 @@ OWN_NAMES = (
 _NAME_END, _VALUE_END = "\x01", "\x02"
 
 
+def _first(given: Moment) -> int:
+    return moment_ms(given, "replay: from_ms")
+
+
+def _behind(given: Moment) -> int:
+    return moment_ms(given, "replay: to_ms")
+
+
 @attrs.frozen(kw_only=True)
 class Replay:
     """Which messages of an archive are scheduled once more, and when."""
 
-    from_ms: int
-    """First moment, epoch milliseconds. A message that asked for none counts by the moment at which
-    it was stored."""
-    to_ms: int
+    from_ms: int = attrs.field(converter=_first)
+    """First moment, in any form of ``Moment``. A message that asked for none counts by the moment
+    at which it was stored."""
+    to_ms: int = attrs.field(converter=_behind)
     """The moment behind the last one."""
     shift_ms: int
     """Added to each moment."""

@@ -14,8 +14,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ..errors import SparkJobError
 from ..histogram import spread
+from ..moment_text import Moment, moment_ms
+from ..named_stores import named_stores
+from ..options import Stores
 from ..store_view import StoreView
+from ..tables.declaration import BROKER
 from ..tables.registration import read_table
 from ..tables.written_table import write_mode, write_table
 from ..topic_names import UNKNOWN, topic_names
@@ -49,6 +54,8 @@ class Report:
     """hour_ms, topic, count, bytes."""
     topics: DataFrame
     """topic, count, bytes, overdue, first_ms, last_ms."""
+    brokers: DataFrame | None
+    """broker, count, bytes, overdue, first_ms, last_ms; None of one store."""
     hot_slots: DataFrame
     """second_ms, due (in all), topic, count: the fullest seconds."""
     rolls: DataFrame
@@ -70,7 +77,7 @@ class Report:
     """None: nothing tells it, so there is no forecast."""
     forecast: LateMinutes | None
     levels_left: int
-    """Messages of classic levels that wait beside all that; a broker takes them over."""
+    """Messages in queues of classic levels; those that still wait are among what is due."""
     cells: Sequence[DataFrame]
     """The cached frames behind all these."""
 
@@ -92,40 +99,66 @@ FRAMES: Mapping[str, Callable[[Report], DataFrame]] = {
 """The tables that are always written."""
 FORECAST = "forecast"
 """That which is written where the rate is known."""
+BROKERS = "backlog_by_broker"
+"""That which is written of several stores."""
 
 
 def report(
     spark: SparkSession,
-    store: str,
+    store: Stores,
     *,
-    begin_ms: int,
+    begin_ms: Moment,
     drain_rate: float | None = None,
     timer_precision_ms: int | None = None,
 ) -> Report:
-    """Look at a store.
+    """Look at a store, or at several whose brokers count as one.
 
     Args:
         spark: A session that the tables are registered in.
-        store: The directory, as driver and executors see it.
-        begin_ms: Where the forecast begins; what is due before is due then.
+        store: The directory, as driver and executors see it, or several: as of ``read_table``.
+        begin_ms: Where the forecast begins, in any form of ``Moment``; what is due before is due
+            then.
         drain_rate: Messages a second; None: measured from what was delivered.
         timer_precision_ms: Of the wheel, where RocketMQ was set to another one than a second.
 
     Raises:
         StoreError: There is no store, or it is damaged.
+        SparkJobError: Slots have several widths.
     """
-    view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
-    read = partial(read_table, spark, store=store, timer_precision_ms=timer_precision_ms)
+    stores = named_stores(store)
+    views = [one.view(timer_precision_ms) for one in stores]
+    read = partial(
+        read_table,
+        spark,
+        store=[one.pattern for one in stores],
+        timer_precision_ms=timer_precision_ms,
+    )
+    whose = f",{BROKER.name}" if len(stores) > 1 else ""
     return report_on(
-        read("timermq.pending", columns=PENDING_COLUMNS),
+        read("timermq.pending", columns=PENDING_COLUMNS + whose),
         read("timermq.timerlog", columns=UNIT_COLUMNS),
         read("timermq.delivered", columns=DELIVERED_COLUMNS),
-        names=names_frame(spark, topic_names(view.root)),
-        precision_ms=view.timer_options.timer_precision_ms,
-        begin_ms=begin_ms,
+        names=names_frame(spark, topic_names(*(view.root for view in views))),
+        precision_ms=one_precision(views),
+        begin_ms=moment_ms(begin_ms, "report: begin_ms"),
         drain_rate=drain_rate,
-        levels_left=view.levels_left,
+        levels_left=sum(view.levels_left for view in views),
     )
+
+
+def one_precision(views: Sequence[StoreView]) -> int:
+    """The width of the slots of all stores, in milliseconds.
+
+    Raises:
+        SparkJobError: They differ.
+    """
+    widths = {view.root: view.timer_options.timer_precision_ms for view in views}
+    if len(set(widths.values())) > 1:
+        found = ", ".join(f"{width} ms in {root}" for root, width in widths.items())
+        raise SparkJobError(
+            f"report: expected slots of one width, found {found}: report on each store alone"
+        )
+    return next(iter(widths.values()))
 
 
 def report_on(
@@ -162,7 +195,12 @@ def report_on(
     return Report(
         minutes=named(minutes, names).orderBy("minute_ms", "topic"),
         hours=named(backlog(minutes, "hour_ms", HOUR_MS), names).orderBy("hour_ms", "topic"),
-        topics=named(backlog_of_topics(due, begin_ms), names).orderBy(F.desc("count"), "topic"),
+        topics=named(backlog_of("topic_hash", due, begin_ms), names).orderBy(
+            F.desc("count"), "topic"
+        ),
+        brokers=None
+        if BROKER.name not in due.columns
+        else backlog_of(BROKER.name, due, begin_ms).orderBy(F.desc("count"), BROKER.name),
         hot_slots=named(hot_slots(due), names).orderBy(
             F.desc("due"), "second_ms", F.desc("count"), "topic"
         ),
@@ -177,14 +215,14 @@ def report_on(
     )
 
 
-def write_frames(spark: SparkSession, found: Report, out: str, *, store: str) -> list[str]:
+def write_frames(spark: SparkSession, found: Report, out: str, *, store: Stores) -> list[str]:
     """Write a report as Parquet: backlog.parquet and so on, in place of older ones.
 
     Args:
         spark: The session that it was made in.
         found: The report.
         out: A directory, as driver and executors see it.
-        store: The store's directory, which no table may go to.
+        store: The store, or several, which no table may go to.
 
     Returns:
         The names, without ``.parquet``.
@@ -193,6 +231,8 @@ def write_frames(spark: SparkSession, found: Report, out: str, *, store: str) ->
         SparkJobError: A table's place is somebody else's; nothing is written.
     """
     frames = {name: frame_of(found) for name, frame_of in FRAMES.items()}
+    if found.brokers is not None:
+        frames[BROKERS] = found.brokers
     if found.forecast is not None:
         frames[FORECAST] = spark.createDataFrame(pa.table(found.forecast.columns()))
     check_places(out, store=store)
@@ -201,13 +241,13 @@ def write_frames(spark: SparkSession, found: Report, out: str, *, store: str) ->
     return list(frames)
 
 
-def check_places(out: str, *, store: str) -> None:
+def check_places(out: str, *, store: Stores) -> None:
     """Whether the tables of a report may be written: before it is made, and before the first one.
 
     Raises:
         SparkJobError: As of ``write_frames``.
     """
-    for name in (*FRAMES, FORECAST):
+    for name in (*FRAMES, FORECAST, BROKERS):
         write_mode(f"{out}/{name}.parquet", store=store)
 
 
@@ -225,9 +265,9 @@ def backlog(cells: DataFrame, name: str, span_ms: int) -> DataFrame:
     )
 
 
-def backlog_of_topics(cells: DataFrame, begin_ms: int) -> DataFrame:
-    """The due messages by topic, how many of them before a moment, and from when to when."""
-    return cells.groupBy("topic_hash").agg(
+def backlog_of(name: str, cells: DataFrame, begin_ms: int) -> DataFrame:
+    """The due messages by topic or broker, how many before a moment, and from when to when."""
+    return cells.groupBy(name).agg(
         F.sum("count").alias("count"),
         F.sum("bytes").alias("bytes"),
         F.expr(f"sum(if(last_ms < {begin_ms}, count, 0))").alias("overdue"),

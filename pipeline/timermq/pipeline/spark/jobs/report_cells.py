@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ..histogram import bucket
+from ..tables.declaration import BROKER
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 PENDING_COLUMNS = "deliver_ms,slot_ms,topic_hash,size"
@@ -22,7 +23,7 @@ def due_cells(pending: DataFrame, precision_ms: int) -> DataFrame:
     """The due messages: topic_hash, second_ms, rolls_ms, count, bytes, first_ms, last_ms.
 
     ``rolls_ms`` is the hour in which messages are enqueued again that wait in a slot on the way,
-    null for others.
+    null for others. Of a table with the column ``broker`` each cell is of one, and has it.
 
     Args:
         pending: ``timermq.pending``.
@@ -35,6 +36,7 @@ def due_cells(pending: DataFrame, precision_ms: int) -> DataFrame:
             "topic_hash",
             floored("deliver_ms", 1000).alias("second_ms"),
             floored("rolls_at", HOUR_MS).alias("rolls_ms"),
+            *(name for name in pending.columns if name == BROKER.name),
         )
         .agg(
             F.count("*").alias("count"),

@@ -29,9 +29,11 @@ class Summary:
     pending: Fields
     """count, bytes, topics, overdue, first_ms, last_ms (null when nothing is pending)."""
     levels_left: int
-    """Messages that wait in queues of RocketMQ's classic levels, not counted in ``pending``."""
+    """Messages in queues of RocketMQ's classic levels; ``pending`` counts those that still wait."""
     topics: Sequence[Fields]
     """The fullest: topic, count, bytes, overdue, first_ms, last_ms."""
+    brokers: Sequence[Fields] | None = None
+    """Of several stores: broker, count, bytes, overdue, first_ms, last_ms."""
     hot_slots: Sequence[Fields]
     """second_ms, due, topics (name to count)."""
     rate: Fields | None
@@ -69,6 +71,7 @@ def summary(found: Report, *, store: str, begin_ms: int) -> Summary:
         pending=_pending(topics),
         levels_left=found.levels_left,
         topics=topics[:SHOWN],
+        brokers=None if found.brokers is None else _rows(found.brokers),
         hot_slots=_hot_slots(_rows(found.hot_slots)),
         rate=None if found.rate is None else attrs.asdict(found.rate),
         forecast=None if found.forecast is None else _forecast(found.forecast),

@@ -86,17 +86,37 @@ class BrokerLink:
         Raises:
             SparkJobError: The name server does not say, or knows another number of brokers.
         """
-        patience, credentials = Patience(seconds=options.patience_ms / 1000), None
+        address = options.broker
+        if address is None:
+            found = sorted(cls.masters(options).values())
+            if len(found) != 1:
+                raise SparkJobError(
+                    f"option namesrv: {options.namesrv}: expected one broker, found {len(found)}"
+                    + (f" ({', '.join(found)}): choose by the option broker" if found else "")
+                )
+            address = found[0]
+        return cls._to(address, options)
+
+    @classmethod
+    def masters(cls, options: SinkOptions) -> dict[str, str]:
+        """The masters that the name server of some options knows: name to address, by name.
+
+        Raises:
+            SparkJobError: The name server has gone, or is none.
+        """
+        assert options.namesrv is not None
+        with cls._to(options.namesrv, options) as link:
+            answer = link.call(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
+        return _masters(options.namesrv, answer.body)
+
+    @classmethod
+    def _to(cls, address: str, options: SinkOptions) -> Self:
+        credentials = None
         if options.access_key is not None and options.secret_key is not None:
             credentials = Credentials(
                 options.access_key, options.secret_key, options.security_token
             )
-        address = options.broker
-        if address is None:
-            assert options.namesrv is not None
-            with cls(options.namesrv, patience=patience, credentials=credentials) as link:
-                answer = link.call(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-            address = _only_master(options.namesrv, answer.body)
+        patience = Patience(seconds=options.patience_ms / 1000)
         return cls(address, patience=patience, credentials=credentials)
 
     def __enter__(self) -> Self:
@@ -185,29 +205,23 @@ class BrokerLink:
         )
 
 
-def _only_master(namesrv: str, body: bytes) -> str:
-    """The address of the one master in a cluster info."""
+def _masters(namesrv: str, body: bytes) -> dict[str, str]:
+    """Names and addresses of the masters in a cluster info."""
     try:
         info = json_object(parse_json(body.decode(), "cluster info"), "cluster info")
         brokers = json_object(info.get("brokerAddrTable", {}), "brokerAddrTable")
         # RocketMQ prints the number of a broker bare, others quote it.
-        found = [
-            address
+        found = {
+            name: address
             for name, one in brokers.items()
             for number, address in json_object(
                 json_object(one, name).get("brokerAddrs", {}), name
             ).items()
             if str(number) == "0"
-        ]
+        }
     except (UnicodeDecodeError, StoreFormatError, RemoteProtocolError) as error:
         raise SparkJobError(f"name server {namesrv}: expected a cluster info: {error}") from None
-    masters = sorted(one for one in found if isinstance(one, str))
-    if len(masters) != 1:
-        raise SparkJobError(
-            f"option namesrv: {namesrv}: expected one broker, found {len(masters)}"
-            + (f" ({', '.join(masters)}): choose by the option broker" if masters else "")
-        )
-    return masters[0]
+    return {name: one for name, one in sorted(found.items()) if isinstance(one, str)}
 
 
 def _split(address: str) -> tuple[str, int]:

@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from timermq.remoting.bulk import JobState
+import attrs
+
+from timermq.remoting.bulk import JobState, JobStatus
 
 from ..errors import SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
+from .cluster import Shares
 from .parquet_files import ParquetFiles, late_table
 from .published_files import PublishedFiles, RunList
-from .row_sum import fingerprint
+from .row_sum import fingerprint, shared_fingerprint
 from .schedule_columns import ScheduleColumns
 from .schedule_task import StagedRows
 from .sink_options import NAME, SinkOptions
@@ -23,8 +26,41 @@ LATE = "late"
 """File of the rows that the broker refused when it adopted them."""
 
 
+def commit_shares(
+    shares: Shares, columns: ScheduleColumns, messages: Sequence[Sequence[StagedRows]]
+) -> None:
+    """Hand a job over to each of its brokers, then wait for all; may be repeated as ``commit_job``.
+
+    Where one has gone, the others have theirs: a rerun with the same rows and brokers goes on.
+
+    Args:
+        shares: Of the sink; of a stream those of the batch.
+        columns: Of the DataFrame.
+        messages: Of all tasks, each with one of each broker.
+
+    Raises:
+        SparkJobError: As of ``commit_job``; BULK_JOB_DIFFERS also where the brokers are others.
+    """
+    if len(shares) == 1:
+        (options,) = shares.values()
+        commit_job(options, columns, [one for (one,) in messages])
+        return
+    for index, options in enumerate(shares.values()):
+        own = [one[index] for one in messages]
+        commit_job(attrs.evolve(options, wait=False), columns, own, among=tuple(shares))
+    for options in shares.values():
+        if options.wait:
+            with BrokerLink.of(options) as link:
+                job = BulkJob(link, options.job)
+                _add_late(options, columns, job, job.until_done())
+
+
 def commit_job(
-    options: SinkOptions, columns: ScheduleColumns, messages: Sequence[StagedRows]
+    options: SinkOptions,
+    columns: ScheduleColumns,
+    messages: Sequence[StagedRows],
+    *,
+    among: Sequence[str] = (),
 ) -> None:
     """Hand a job over, unless that was done before, and publish what goes with it.
 
@@ -35,6 +71,7 @@ def commit_job(
         options: Of the sink; of a stream those of the batch.
         columns: Of the DataFrame.
         messages: Of all tasks.
+        among: The names of all brokers that share the rows; none where it is one.
 
     Raises:
         SparkJobError: The broker refuses or has gone; a rerun with the same job goes on. A job that
@@ -42,6 +79,8 @@ def commit_job(
             say otherwise.
     """
     rows = fingerprint(columns, (one.content for one in messages)) if options.same_rows else ""
+    if among:
+        rows = shared_fingerprint(rows, among)
     parts = [part for one in messages for part in one.parts]
     owner = messages[0].owner if messages else ""
     run = uuid.uuid4().hex
@@ -64,10 +103,16 @@ def commit_job(
             )
         if options.wait and status.state is not JobState.DONE:
             status = job.until_done()
-        if status.state is JobState.DONE and status.refused and options.rejects is not None:
-            PublishedFiles(options.rejects, options.job).add(
-                LATE, lambda directory, name: _write_late(directory, name, job, columns)
-            )
+        _add_late(options, columns, job, status)
+
+
+def _add_late(
+    options: SinkOptions, columns: ScheduleColumns, job: BulkJob, status: JobStatus
+) -> None:
+    if status.state is JobState.DONE and status.refused and options.rejects is not None:
+        PublishedFiles(options.rejects, options.job).add(
+            LATE, lambda directory, name: _write_late(directory, name, job, columns)
+        )
 
 
 def abort_job(options: SinkOptions, messages: Sequence[StagedRows | None]) -> None:

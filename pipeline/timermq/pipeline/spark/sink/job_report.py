@@ -12,6 +12,7 @@ from timermq.remoting.bulk import JobState
 from ..errors import SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
+from .cluster import shares_of
 from .published_files import PublishedFiles
 from .sink_options import NAME, SinkOptions
 
@@ -44,10 +45,33 @@ class JobReport:
 
 
 def job_report(options: SinkOptions) -> JobReport:
-    """Ask how a job stands.
+    """Ask how a job stands, all its brokers where there are several.
 
     Args:
         options: Those that it was written with.
+
+    Raises:
+        SparkJobError: A broker does not know it, or has gone.
+    """
+    found = [_report_of(one) for one in shares_of(options).values()]
+    states = [one.state for one in found]
+    refused = Counter[str]()
+    for one in found:
+        refused.update(one.refused)
+    return JobReport(
+        job=options.job,
+        state=next((state for state in JobState if state in states), states[0]),
+        handed_over=sum(one.handed_over for one in found),
+        adopted=sum(one.adopted for one in found),
+        refused=dict(refused),
+        far=sum(one.far for one in found),
+        held_up=next((one.held_up for one in found if one.held_up is not None), None),
+        refused_late=sum(one.refused_late for one in found),
+    )
+
+
+def _report_of(options: SinkOptions) -> JobReport:
+    """Ask one broker.
 
     Raises:
         SparkJobError: The broker does not know it, or has gone.
@@ -80,11 +104,15 @@ def job_report(options: SinkOptions) -> JobReport:
 
 
 def was_handed_over(options: SinkOptions) -> bool:
-    """Whether a job of this name is decided already.
+    """Whether a job of this name is decided already, at all its brokers.
 
     Raises:
         SparkJobError: There is no broker.
     """
+    return all(map(_was_handed_over_to, shares_of(options).values()))
+
+
+def _was_handed_over_to(options: SinkOptions) -> bool:
     with BrokerLink.of(options) as link:
         status = BulkJob(link, options.job).known_status()
     return status is not None and status.state is not JobState.OPEN

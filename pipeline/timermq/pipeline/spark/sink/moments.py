@@ -7,7 +7,6 @@ admission as the request that a producer would have written (``TIMER_DELIVER_MS`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import attrs
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 from timermq.timerstore.array_types import Flags
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
+from ..moment_text import ISO, iso_ms
 from .arrow_columns import (
     Column,
     Times,
@@ -40,12 +40,9 @@ REQUESTS = {
 """Column to the property that asks for the same."""
 _US = 1000
 """Microseconds in a millisecond."""
-_DAY_US = 86_400_000_000
 _SAFE_MAX = 1 << 62
 """Numbers below it may be added to a moment; what is larger is decided with Python's integers."""
 _DIGITS = rf"^[0-9]{{1,{NUMBER_DIGITS_MAX}}}$"
-_ISO = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:?\d\d)$"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -103,7 +100,7 @@ def _asked(column: str, array: Column) -> Column:
     if pa.types.is_duration(array.type):
         micros = cast(array, pa.int64())
         return masked(-(-integers(micros) // _US), is_there(micros))
-    is_iso = matches(array, _ISO) if column == "deliver_at" else np.zeros(len(array), np.bool_)
+    is_iso = matches(array, ISO) if column == "deliver_at" else np.zeros(len(array), np.bool_)
     if not is_iso.any():
         return array
     return first_there(cast(_iso_ms(where(is_iso, array)), pa.string()), array)
@@ -114,17 +111,7 @@ def _iso_ms(texts: Column) -> Column:
     try:
         return _ms_of(texts)
     except pa.ArrowInvalid:
-        return array_of([_one_iso_ms(text) for text in values_of(texts)], pa.int64())
-
-
-def _one_iso_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        since = datetime.fromisoformat(text.upper()) - _EPOCH
-    except (ValueError, OverflowError):
-        return None
-    return -(-(since.days * _DAY_US + since.seconds * 1_000_000 + since.microseconds) // _US)
+        return array_of([iso_ms(text) for text in values_of(texts)], pa.int64())
 
 
 def _ms_of(moments: Column) -> Column:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from timermq.remoting.bulk import RefusedRow
-from timermq.timerstore.array_types import Flags
+from timermq.timerstore.array_types import Flags, Places
 
 from ..errors import SparkJobError
 from .arrow_columns import Column, array_of, cast, column_of, taken, values_of
@@ -66,23 +66,23 @@ class ParquetFiles:
         self._writers.clear()
 
 
-def refused_table(checked: CheckedRows, first_row: int, partition: int) -> pa.Table:
+def refused_table(checked: CheckedRows, places: Places, partition: int) -> pa.Table:
     """The refused rows with their place, rule and remark behind their own columns.
 
     Args:
         checked: Rows of a partition.
-        first_row: Number of the first of them, from 0.
+        places: Number of each of them in the partition, from 0.
         partition: Its number.
     """
     rows = sorted(checked.refused)
-    places = np.array(rows, np.int64)
+    chosen = np.array(rows, np.int64)
     refusals = [checked.refused[row] for row in rows]
     names = checked.batch.schema.names
-    columns = {name: taken(column_of(checked.batch, name), places) for name in names}
+    columns = {name: taken(column_of(checked.batch, name), chosen) for name in names}
     return _refused(
         columns,
         partitions=[partition] * len(rows),
-        rows=array_of(places + first_row),
+        rows=array_of(places[chosen]),
         rules=[one.rule for one in refusals],
         remarks=[one.remark for one in refusals],
     )

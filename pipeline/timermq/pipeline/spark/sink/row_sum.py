@@ -30,6 +30,22 @@ Sum = tuple[int, ...]
 NO_ROWS: Sum = (0,) * (1 + _WORDS)
 
 
+Words = NDArray[np.uint64]
+"""The hashes of some rows: a row each, of ``_WORDS`` numbers."""
+
+
+def row_words(batch: pa.RecordBatch, columns: ScheduleColumns) -> Words:
+    """The hashes of rows, which tell nothing of their order.
+
+    Args:
+        batch: A narrow one (``property_columns.narrow_batches``).
+        columns: Of the DataFrame.
+    """
+    rows = _row_bytes(batch, columns)
+    hashes = b"".join([blake2b(row, digest_size=_HASH_SIZE).digest() for row in rows])
+    return np.frombuffer(hashes, "<u8").reshape(-1, _WORDS)
+
+
 class RowSum:
     """The sum of the rows of one task.
 
@@ -40,14 +56,16 @@ class RowSum:
     def __init__(self, columns: ScheduleColumns) -> None:
         self._columns = columns
         self._rows = 0
-        self._words: NDArray[np.uint64] = np.zeros(_WORDS, np.uint64)
+        self._words: Words = np.zeros(_WORDS, np.uint64)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count rows; of a narrow batch (``property_columns.narrow_batches``)."""
-        rows = _row_bytes(batch, self._columns)
-        hashes = b"".join([blake2b(row, digest_size=_HASH_SIZE).digest() for row in rows])
-        self._rows += len(rows)
-        self._words += np.frombuffer(hashes, "<u8").reshape(-1, _WORDS).sum(axis=0, dtype=np.uint64)
+        self.count(row_words(batch, self._columns))
+
+    def count(self, words: Words) -> None:
+        """Count rows by their hashes, as of ``row_words``."""
+        self._rows += len(words)
+        self._words += words.sum(axis=0, dtype=np.uint64)
 
     @property
     def value(self) -> Sum:
@@ -63,7 +81,20 @@ def fingerprint(columns: ScheduleColumns, sums: Iterable[Sum]) -> str:
         sums: Of all tasks.
     """
     total = [sum(one) % (1 << 64) for one in zip(NO_ROWS, *sums, strict=True)]
-    said = (sorted((name, str(kind)) for name, kind in columns.kinds.items()), total)
+    return _digest(sorted((name, str(kind)) for name, kind in columns.kinds.items()), total)
+
+
+def shared_fingerprint(rows: str, brokers: Iterable[str]) -> str:
+    """That of the share of one broker: the same rows among other brokers are other shares.
+
+    Args:
+        rows: The fingerprint of its rows; empty where any rows will do.
+        brokers: The names of all.
+    """
+    return _digest(rows, sorted(brokers))
+
+
+def _digest(*said: object) -> str:
     return blake2b(repr(said).encode(), digest_size=_HASH_SIZE).hexdigest()
 
 

@@ -8,8 +8,7 @@ instead of taken for what was done already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,10 +26,12 @@ from ..errors import SparkJobError
 from ..worker import keep_imports
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
-from .job_commit import abort_job, commit_job
+from .cluster import Shares, shares_of
+from .cluster_task import StagedShares, run_task
+from .job_commit import abort_job, commit_shares
 from .published_files import PublishedFiles
 from .schedule_columns import ScheduleColumns
-from .schedule_task import ScheduleTask, StagedRows
+from .schedule_task import StagedRows
 from .sink_options import NAME, SinkOptions
 from .window import check_window
 
@@ -43,12 +44,12 @@ class ScheduleWriter(DataSourceArrowWriter):
     """A job.
 
     Args:
-        options: Of the sink.
+        shares: The options of each broker.
         columns: Of the DataFrame.
     """
 
-    def __init__(self, options: SinkOptions, columns: ScheduleColumns) -> None:
-        self.options = options
+    def __init__(self, shares: Shares, columns: ScheduleColumns) -> None:
+        self.shares = shares
         self.columns = columns
 
     # The base class of the writer of rows says otherwise, as its own package notes.
@@ -56,28 +57,27 @@ class ScheduleWriter(DataSourceArrowWriter):
         self, iterator: Iterator[pa.RecordBatch]
     ) -> WriterCommitMessage:
         """Stage the rows of a partition; in an executor."""
-        task = ScheduleTask(self.options, self.columns, _task().partitionId(), "")
-        return task.run(iterator)
+        return run_task(self.shares, self.columns, _task().partitionId(), "", iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Hand the job over, with the rows that all tasks have staged."""
-        commit_job(self.options, self.columns, [_staged(one) for one in messages])
+        commit_shares(self.shares, self.columns, [_staged(one) for one in messages])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Let go what was staged."""
-        abort_job(self.options, cast("list[StagedRows | None]", messages))
+        _abort(self.shares, messages)
 
 
 class ScheduleStreamWriter(DataSourceStreamArrowWriter):
     """The jobs of a stream: one a batch.
 
     Args:
-        options: Of the sink; the job names the stream.
+        shares: The options of each broker; the job names the stream.
         columns: Of the DataFrame.
     """
 
-    def __init__(self, options: SinkOptions, columns: ScheduleColumns) -> None:
-        self._options = options
+    def __init__(self, shares: Shares, columns: ScheduleColumns) -> None:
+        self._shares = shares
         self._columns = columns
 
     # The base class of the writer of rows says otherwise, as its own package notes.
@@ -89,23 +89,24 @@ class ScheduleStreamWriter(DataSourceStreamArrowWriter):
         batch_id, query = context.getLocalProperty(_BATCH_ID), context.getLocalProperty(_QUERY_ID)
         if batch_id is None or query is None:
             raise SparkJobError(f"{NAME}: expected a task of a stream, found none")
-        with BrokerLink.of(self._options) as link:
-            # Open as long as the stream runs: it says whose the name is.
-            BulkJob(link, self._options.job, owner=query).open()
-        options = self._options.of_batch(int(batch_id))
-        task = ScheduleTask(options, self._columns, context.partitionId(), query)
-        return task.run(iterator)
+        for options in self._shares.values():
+            with BrokerLink.of(options) as link:
+                # Open as long as the stream runs: it says whose the name is.
+                BulkJob(link, options.job, owner=query).open()
+        shares = self._of_batch(int(batch_id))
+        return run_task(shares, self._columns, context.partitionId(), query, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Hand the job of the batch over, with the rows that all tasks have staged."""
-        commit_job(
-            self._options.of_batch(batchId), self._columns, [_staged(one) for one in messages]
-        )
+        shares = self._of_batch(batchId)
+        commit_shares(shares, self._columns, [_staged(one) for one in messages])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Let go what was staged; also called when the commit has failed."""
-        staged = cast("list[StagedRows | None]", messages)
-        abort_job(self._options.of_batch(batchId), staged)
+        _abort(self._of_batch(batchId), messages)
+
+    def _of_batch(self, batch_id: int) -> Shares:
+        return {name: options.of_batch(batch_id) for name, options in self._shares.items()}
 
 
 class ScheduleSink(DataSource):
@@ -132,20 +133,22 @@ class ScheduleSink(DataSource):
                 takes, or there is no broker.
         """
         columns, options = self._checked(schema, overwrite=overwrite)
-        with BrokerLink.of(options) as link:
-            opened = BulkJob(link, options.job).open()
-        if opened.state is JobState.OPEN:
-            _check_new(options, opened.limits)
-        return ScheduleWriter(options, columns)
+        shares = shares_of(options)
+        for one in shares.values():
+            with BrokerLink.of(one) as link:
+                opened = BulkJob(link, one.job).open()
+            if opened.state is JobState.OPEN:
+                _check_new(one, opened.limits)
+        return ScheduleWriter(shares, columns)
 
     def streamWriter(self, schema: types.StructType, overwrite: bool) -> ScheduleStreamWriter:
-        """The stream; its tasks are the first to ask the broker.
+        """The stream; its tasks are the first to ask a broker.
 
         Raises:
-            SparkJobError: A column or an option is wrong.
+            SparkJobError: A column or an option is wrong, or there is no name server.
         """
         columns, options = self._checked(schema, overwrite=overwrite)
-        return ScheduleStreamWriter(options, columns)
+        return ScheduleStreamWriter(shares_of(options), columns)
 
     def _checked(
         self, schema: types.StructType, *, overwrite: bool
@@ -179,6 +182,12 @@ def _task() -> TaskContext:
     return context
 
 
-def _staged(message: WriterCommitMessage | None) -> StagedRows:
-    assert isinstance(message, StagedRows)
-    return message
+def _staged(message: WriterCommitMessage | None) -> tuple[StagedRows, ...]:
+    assert isinstance(message, StagedShares)
+    return message.shares
+
+
+def _abort(shares: Shares, messages: Sequence[WriterCommitMessage | None]) -> None:
+    staged = [None if one is None else _staged(one) for one in messages]
+    for index, options in enumerate(shares.values()):
+        abort_job(options, [None if one is None else one[index] for one in staged])

@@ -10,13 +10,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from timermq.remoting.bulk import JobState
+from timermq.timerstore.array_types import Places
 
 from ..errors import BulkRefusedError, SparkJobError
 from .broker_link import BrokerLink
 from .bulk_job import BulkJob
 from .parquet_files import ParquetFiles, far_tables, refused_table
 from .part_writer import Part, PartWriter, new_attempt
-from .property_columns import narrow_batches
+from .portion import Portion, portions
 from .published_files import PublishedFiles
 from .row_check import CheckedRows, RowCheck
 from .row_sum import NO_ROWS, RowSum, Sum
@@ -51,46 +52,58 @@ class ScheduleTask:
         columns: Of the DataFrame.
         partition: Its number.
         owner: Of a stream: its query.
+        job_ms: The moment from which delays count; None: that of the job at its broker.
     """
 
     def __init__(
-        self, options: SinkOptions, columns: ScheduleColumns, partition: int, owner: str
+        self,
+        options: SinkOptions,
+        columns: ScheduleColumns,
+        partition: int,
+        owner: str,
+        *,
+        job_ms: int | None = None,
     ) -> None:
         self._options = options
         self._columns = columns
         self._partition = partition
         self._owner = owner
+        self._job_ms = job_ms
         self._attempt = new_attempt(partition)
         self._topics: dict[str, str] = {}
         """Remarks of those that were asked about; empty for one that takes messages."""
         self._refused: Counter[str] = Counter()
-        self._row = 0
         self._sum = RowSum(columns)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
-        """Stage all rows.
+        """Stage all rows: ``stage``."""
+        return self.stage(portions(batches, self._columns))
+
+    def stage(self, given: Iterator[Portion]) -> StagedRows:
+        """Stage rows, up to the last.
 
         Raises:
             SparkJobError: A row is refused and there is no place for it, or the broker has gone;
                 nothing that was staged counts.
         """
-        narrow = self._counted(batches)
+        narrow = self._counted(given)
         with BrokerLink.of(self._options) as link:
             job = BulkJob(link, self._options.job, owner=self._owner)
             opened = job.open()
             if opened.state is not JobState.OPEN:
                 return self._decided(narrow)
+            job_ms = opened.job_ms if self._job_ms is None else self._job_ms
             check = RowCheck(
                 self._columns,
                 opened.limits,
-                opened.job_ms,
+                job_ms,
                 topic_refusals=lambda topics: self._topic_refusals(job, topics),
                 has_far=self._options.far is not None,
             )
             latest_ms = None
             if self._options.window_ms is not None:
                 check_window(self._options.window_ms, opened.limits)
-                latest_ms = opened.job_ms + self._options.window_ms
+                latest_ms = job_ms + self._options.window_ms
             parts = PartWriter(job, self._attempt, opened.limits)
             try:
                 return self._stage(narrow, check, parts, latest_ms)
@@ -100,25 +113,24 @@ class ScheduleTask:
                     return self._decided(narrow)
                 raise
 
-    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows in narrow batches, each counted when it is read, whatever becomes of it."""
-        for batch in batches:
-            for rows in narrow_batches(batch, self._columns):
-                self._sum.add(rows)
-                yield rows
+    def _counted(self, given: Iterator[Portion]) -> Iterator[Portion]:
+        """The rows, each counted when it is read, whatever becomes of it."""
+        for portion in given:
+            self._sum.count(portion.words)
+            yield portion
 
     def _stage(
         self,
-        narrow: Iterator[pa.RecordBatch],
+        narrow: Iterator[Portion],
         check: RowCheck,
         parts: PartWriter,
         latest_ms: int | None,
     ) -> StagedRows:
         rejects, far = self._files(self._options.rejects), self._files(self._options.far)
-        for rows in narrow:
-            checked = check.check(rows)
+        for portion in narrow:
+            checked = check.check(portion.rows)
             if checked.refused:
-                self._refuse(checked, rejects)
+                self._refuse(checked, portion.places, rejects)
             near = checked.kept()
             if far is not None and latest_ms is not None:
                 is_far = near & (checked.deliver_ms > latest_ms)
@@ -127,7 +139,6 @@ class ScheduleTask:
                 near &= ~is_far
             for block in checked.blocks(near):
                 parts.add(block)
-            self._row += rows.num_rows
         for files in (rejects, far):
             if files is not None:
                 files.close()
@@ -140,14 +151,14 @@ class ScheduleTask:
             content=self._sum.value,
         )
 
-    def _refuse(self, checked: CheckedRows, rejects: ParquetFiles | None) -> None:
+    def _refuse(self, checked: CheckedRows, places: Places, rejects: ParquetFiles | None) -> None:
         if rejects is None:
             row = min(checked.refused)
             raise SparkJobError(
-                f"{NAME}: row {self._row + row} of partition {self._partition}: "
+                f"{NAME}: row {places[row]} of partition {self._partition}: "
                 f"{checked.refused[row].remark}; the option rejects names a directory for such rows"
             )
-        rejects.write(refused_table(checked, self._row, self._partition))
+        rejects.write(refused_table(checked, places, self._partition))
         self._refused.update(one.rule for one in checked.refused.values())
 
     def _topic_refusals(self, job: BulkJob, topics: Sequence[str]) -> dict[str, str]:
@@ -172,7 +183,7 @@ class ScheduleTask:
         except SparkJobError:
             return  # the broker lets it go when the job is handed over, or forgotten
 
-    def _decided(self, narrow: Iterator[pa.RecordBatch]) -> StagedRows:
+    def _decided(self, narrow: Iterator[Portion]) -> StagedRows:
         """The refusal of rows of a job that was committed before."""
         for _ in narrow:  # to the last: Spark wants all of them read, and so does the sum
             pass

@@ -32,7 +32,7 @@ class SinkOptions:
     broker: str | None = None
     """``HOST:PORT`` of the broker."""
     namesrv: str | None = None
-    """In place of it: a name server, ``HOST:PORT``, that knows one broker."""
+    """In place of it: a name server, ``HOST:PORT``; the brokers that it knows share the rows."""
     job: str
     """Name of the job: whatever runs under one name is scheduled once. Of a stream: of the sink."""
     rejects: str | None = attrs.field(default=None, converter=_absolute)

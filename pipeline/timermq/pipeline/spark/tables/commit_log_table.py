@@ -138,6 +138,7 @@ class CommitLogSource(TableSource):
     """The table ``timermq.commitlog``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = CommitLogReader
+    is_stream: ClassVar[bool] = True
 
     def streamReader(self, schema: types.StructType) -> LogStream:
         """The reader of the columns of a schema as a stream."""

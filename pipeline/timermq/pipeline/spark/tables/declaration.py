@@ -52,6 +52,10 @@ def layout_columns(layout: Layout, *, without: Iterable[str] = ()) -> tuple[Colu
     )
 
 
+BROKER = Column("broker", "string", "the broker's name, or the store's directory")
+"""The last column of every table: whose store a row is of."""
+
+
 @attrs.frozen(kw_only=True)
 class Table:
     """One table of a store."""
@@ -61,11 +65,22 @@ class Table:
     title: str
     """One sentence for the page."""
     columns: tuple[Column, ...]
+    """Those that come from the files; ``BROKER`` follows."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns."""
+        """The names of the columns that come from the files."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """The columns as Spark shows them."""
+        return (*self.columns, BROKER)
+
+    @property
+    def brief(self) -> str:
+        """The first column of numbers, which costs little where rows are counted."""
+        return next(column.name for column in self.columns if column.type == "long")
 
     def column(self, name: str) -> Column:
         """A column by its name.
@@ -73,20 +88,19 @@ class Table:
         Raises:
             SparkJobError: There is none.
         """
-        for column in self.columns:
+        for column in self.all_columns:
             if column.name == name:
                 return column
-        raise SparkJobError(
-            f"{self.name}: column {name!r}: expected one of {', '.join(self.names)}"
-        )
+        names = ", ".join(column.name for column in self.all_columns)
+        raise SparkJobError(f"{self.name}: column {name!r}: expected one of {names}")
 
     def ddl(self, names: Sequence[str] | None = None) -> str:
-        """The schema as Spark reads it.
+        """The schema as Spark reads it: some columns, or all.
 
         Raises:
             SparkJobError: There is no such column.
         """
-        chosen = [self.column(name) for name in names or self.names]
+        chosen = [self.column(name) for name in names] if names else self.all_columns
         return ", ".join(f"{column.name} {column.type}" for column in chosen)
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
@@ -115,4 +129,4 @@ class Table:
     def page(self) -> list[str]:
         """Rows of a Markdown table: column, type, meaning."""
         rows = ["| column | type | meaning |", "| --- | --- | --- |"]
-        return rows + [f"| `{one.name}` | {one.type} | {one.meaning} |" for one in self.columns]
+        return rows + [f"| `{one.name}` | {one.type} | {one.meaning} |" for one in self.all_columns]

@@ -129,6 +129,7 @@ class DeliveredSource(TableSource):
     """The table ``timermq.delivered``, as a data source of Spark."""
 
     reader_type: ClassVar[type[TableReader[Any]]] = DeliveredReader
+    is_stream: ClassVar[bool] = True
 
     def streamReader(self, schema: types.StructType) -> LogStream:
         """The reader of the columns of a schema as a stream."""

@@ -24,6 +24,7 @@ from ...records.deduplication import contains
 from ...records.timer_record import moved_properties, own_properties
 from ..byte_arrays import have_within
 from ..file_part import only
+from ..level_spans import LevelSpan, level_spans
 from ..pending_facts import Deletes, Handled, fires
 from ..pending_plan import Entries, Plan
 from ..record_chunks import RecordChunk
@@ -51,7 +52,7 @@ TABLE = Table(
         Column("tags", "string", "the tag; empty without one"),
         Column("phy_offset", "long", "position of the record that waits"),
         Column("rolls", "long", "how often it was rolled"),
-        Column("slot_ms", "long", "the slot it is linked in; null of an entry without a unit yet"),
+        Column("slot_ms", "long", "the slot it is linked in; null without a unit yet"),
         Column("stored_ms", "long", "when the record that waits was stored"),
         Column("size", "int", "bytes of the record that waits"),
         Column("order_py", "long", "position of the message's first record"),
@@ -85,14 +86,17 @@ class _Waiting:
     """None for entries without a unit."""
 
 
-class PendingReader(TableReader[PendingSpan]):
+class PendingReader(TableReader[PendingSpan | LevelSpan]):
     """Reads what will fire; the moments asked for bound ``deliver_ms``."""
 
     table = TABLE
     takes: ClassVar[tuple[str, ...]] = ("topics", "due_from", "due_to", "stored_from", "stored_to")
 
-    def spans(self, view: StoreView) -> list[PendingSpan]:
-        """Units of the timer log, then entries without one."""
+    def spans(self, view: StoreView) -> list[PendingSpan | LevelSpan]:
+        """Units of the timer log, entries without one, then the messages of classic levels."""
+        return [*self._timers(view), *level_spans(view)]
+
+    def _timers(self, view: StoreView) -> list[PendingSpan]:
         plan = Plan.of(view, self.options)
         base = PendingSpan(
             runs=(),
@@ -113,8 +117,14 @@ class PendingReader(TableReader[PendingSpan]):
             found.append(attrs.evolve(base, entries=Entries(positions[some], sizes[some])))
         return found
 
-    def batches(self, span: PendingSpan) -> Iterator[pa.RecordBatch]:
+    def batches(self, span: PendingSpan | LevelSpan) -> Iterator[pa.RecordBatch]:
         """Chunk by chunk: what units tell, then what their records do."""
+        if isinstance(span, LevelSpan):
+            for chunk, timers in span.chunks():
+                kept = self._asked(chunk, timers)
+                if kept.any():
+                    yield self._batch(chunk.only(kept), timers.only(kept), None)
+            return
         if span.entries is not None:
             waiting = _Waiting(span.entries.positions, span.entries.sizes, None)
             yield from self._from_records(span, waiting)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame, SparkSession
 
-from ..options import absolute
+from ..moment_text import Moment, option_text
+from ..options import Stores, store_patterns
 from ..sink import ScheduleSink
 from .commit_log_table import CommitLogSource
 from .consume_queue_table import ConsumeQueueSource
@@ -35,20 +39,39 @@ def register(spark: SparkSession) -> None:
 
 
 def read_table(
-    spark: SparkSession, name: str, store: str, **options: str | int | None
+    spark: SparkSession, name: str, store: Stores, **options: Moment | None
 ) -> DataFrame:
-    """One table of a store as it is now.
+    """One table of a store, or of several, as it is now.
 
     Args:
         spark: A session that the tables are registered in.
         name: ``timermq.…``.
-        store: The directory, as driver and executors see it; a relative one is below this process's
-            own.
-        options: As in docs/pipeline.md; None is as not given.
+        store: The directory, as driver and executors see it, a pattern, ``NAME=DIR``, or a list of
+            these; a relative one is below this process's own.
+        options: As in docs/pipeline.md; None is as not given, moments may be datetimes with a zone.
+
+    Raises:
+        SparkJobError: A store or a moment is none that can be meant.
     """
-    # Java stays in the directory where the session began.
-    reader = spark.read.format(name).option("path", absolute(store))
-    for key, value in options.items():
-        if value is not None:
-            reader = reader.option(key, value if isinstance(value, str) else str(value))
-    return reader.load()
+    return spark.read.format(name).options(**_texts(name, store, options)).load()
+
+
+def read_stream(spark: SparkSession, name: str, store: str, **options: Moment | None) -> DataFrame:
+    """One table of a store as a stream; as ``read_table``.
+
+    Raises:
+        SparkJobError: The table is no stream, which ``readStream`` finds when a query starts.
+    """
+    for source in SOURCES:
+        if source.name() == name and not source.is_stream:
+            raise source.no_stream()
+    return spark.readStream.format(name).options(**_texts(name, store, options)).load()
+
+
+def _texts(name: str, store: Stores, options: Mapping[str, Moment | None]) -> dict[str, str]:
+    """The options as Spark takes them; Java stays in the directory where the session began."""
+    stores = [pattern.text for pattern in store_patterns(store)]
+    found = {"path": stores[0]} if len(stores) == 1 else {"paths": json.dumps(stores)}
+    return found | {
+        key: option_text(name, key, value) for key, value in options.items() if value is not None
+    }

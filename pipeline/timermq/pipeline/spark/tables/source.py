@@ -15,17 +15,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, TypeVar
 
+import attrs
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import types
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
+from ..errors import SparkJobError
 from ..file_part import numbers
+from ..named_stores import named_stores
 from ..options import ReadOptions
 from ..store_view import StoreView
 from ..worker import keep_imports
-from .declaration import Table
+from .declaration import BROKER, Table
 
 Span = TypeVar("Span")
 """A piece of the work; small, and goes to an executor by pickle."""
@@ -36,12 +44,20 @@ SPANS_MIN = 8
 """Tasks that a large table has at least, so that all cores are busy."""
 
 
+@attrs.frozen
+class Piece(Generic[Span]):
+    """A piece of the work, and whose store it is of."""
+
+    broker: str
+    span: Span
+
+
 class TableReader(DataSourceReader, Generic[Span]):
-    """Reads one table of one store.
+    """Reads one table of one store or several.
 
     Args:
         options: What is asked for.
-        names: The columns, in the order wanted.
+        names: The columns, in the order wanted; the broker's may be among them.
     """
 
     table: ClassVar[Table]
@@ -50,19 +66,37 @@ class TableReader(DataSourceReader, Generic[Span]):
 
     def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
         self.options = options
-        self.names = tuple(names)
-        self.schema = self.table.arrow_schema(names)
+        self.asked = tuple(names)
+        self.names = tuple(name for name in names if name != BROKER.name) or (self.table.brief,)
+        """Those that come from the files."""
+        self.schema = self.table.arrow_schema(self.names)
 
     def partitions(self) -> Sequence[InputPartition]:
         """The pieces, as Spark wants them: a list, and not an empty one."""
-        view = StoreView.of(self.options.path, timer_precision_ms=self.options.timer_precision_ms)
-        return [InputPartition(span) for span in self.spans(view)] or [InputPartition(None)]
+        found = [
+            InputPartition(Piece(store.broker, span))
+            for store in named_stores(self.options.stores)
+            for span in self.spans(store.view(self.options.timer_precision_ms))
+        ]
+        return found or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a piece."""
         keep_imports()
-        if partition.value is not None:
-            yield from self.batches(partition.value)
+        piece = partition.value
+        if piece is not None:
+            yield from (self._shown(batch, piece.broker) for batch in self.batches(piece.span))
+
+    def _shown(self, batch: pa.RecordBatch, broker: str) -> pa.RecordBatch:
+        """The columns that were asked for, the broker's among them."""
+        if self.asked == self.names:
+            return batch
+        whose = pa.repeat(broker, batch.num_rows)
+        arrays: list[Any] = [
+            whose if name == BROKER.name else batch.column(name) for name in self.asked
+        ]
+        schema = self.table.arrow_schema(self.asked)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)  # pyright: ignore[reportUnknownMemberType]
 
     @abstractmethod
     def spans(self, view: StoreView) -> list[Span]:
@@ -92,6 +126,8 @@ class TableSource(DataSource):
     """A table that ``spark.read.format`` finds by its name."""
 
     reader_type: ClassVar[type[TableReader[Any]]]
+    is_stream: ClassVar[bool] = False
+    """Its rows stay, and new ones come: ``streamReader`` is its own."""
 
     @classmethod
     def name(cls) -> str:
@@ -115,6 +151,23 @@ class TableSource(DataSource):
     def reader(self, schema: types.StructType) -> DataSourceReader:
         """The reader of the columns of a schema."""
         return self.reader_type(self.read_options, wanted(self.reader_type.table, schema))
+
+    def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: ARG002 - Spark's
+        """The reader of the columns of a schema as a stream; a table that is one has its own.
+
+        Raises:
+            SparkJobError: The table is no stream.
+        """
+        raise self.no_stream()
+
+    @classmethod
+    def no_stream(cls) -> SparkJobError:
+        """The refusal of a stream, for tables of which rows change or go."""
+        return SparkJobError(
+            f"{cls.name()}: expected a table whose rows stay, as those of timermq.commitlog "
+            "and timermq.delivered do, found one that is no stream: use spark.read, and load it "
+            "again for newer rows"
+        )
 
 
 def wanted(table: Table, schema: types.StructType) -> list[str]:

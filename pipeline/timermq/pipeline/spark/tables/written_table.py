@@ -13,6 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from ..errors import SparkJobError
+from ..named_stores import named_stores
+from ..options import Stores
 
 _SPARKS_OWN = re.compile(
     r"part-\d+-[^/]+\.parquet"  # a task's file
@@ -24,13 +26,13 @@ _SPARKS_OWN = re.compile(
 _FILE_SCHEME = "file:"
 
 
-def write_table(frame: DataFrame, directory: str, *, store: str) -> None:
+def write_table(frame: DataFrame, directory: str, *, store: Stores) -> None:
     """Write a frame as Parquet into a directory, in place of an older table.
 
     Args:
         frame: The table.
         directory: As driver and executors see it.
-        store: The directory of the store that the table is of.
+        store: The store that the table is of, or several, as of ``named_stores``.
 
     Raises:
         SparkJobError: As of ``write_mode``.
@@ -38,7 +40,7 @@ def write_table(frame: DataFrame, directory: str, *, store: str) -> None:
     frame.write.mode(write_mode(directory, store=store)).parquet(directory)
 
 
-def write_mode(directory: str, *, store: str) -> str:
+def write_mode(directory: str, *, store: Stores) -> str:
     """How Spark may write a table into a directory.
 
     Returns:
@@ -53,7 +55,8 @@ def write_mode(directory: str, *, store: str) -> str:
         path = "/" + path.removeprefix(_FILE_SCHEME).lstrip("/")
     if "://" in path:
         return "errorifexists"
-    _check_apart(directory, os.path.realpath(path), store)
+    for one in named_stores(store):
+        _check_apart(directory, os.path.realpath(path), one.root)
     place = Path(path)
     if not place.exists():
         return "errorifexists"

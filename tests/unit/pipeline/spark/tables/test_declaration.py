@@ -21,16 +21,17 @@ def test_schemas() -> None:
     """All columns, or some in the order asked for."""
     expected: list[tuple[str, pa.DataType]] = [("b", pa.string()), ("a", pa.int64())]
 
-    assert "a long, b string" == TABLE.ddl()
+    assert "a long, b string, broker string" == TABLE.ddl()
+    assert ("a", "b") == TABLE.names
     assert "b string, a long" == TABLE.ddl(["b", "a"])
     assert pa.schema(expected) == TABLE.arrow_schema(["b", "a"])
-    assert ["| `a` | long | first |", "| `b` | string | second |"] == TABLE.page()[2:]
+    assert ["| `a` | long | first |", "| `b` | string | second |"] == TABLE.page()[2:4]
 
 
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        ([("c", "long")], "timermq.t: column 'c': expected one of a, b"),
+        ([("c", "long")], "timermq.t: column 'c': expected one of a, b, broker"),
         ([("b", "string"), ("a", "int")], "timermq.t: column 'a': expected long, found int"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def listed(root: str) -> list[Row]:
     """What ``timermq pending --json`` lists of a stopped store."""
     view = StoreView.of(root)
     with open_offline(OsDisk(), root, view.store_options, view.timer_options) as offline:
-        return by_place([attrs.asdict(row) for row in offline.pending()])
+        waiting = chain(offline.pending(), offline.pending_levels())
+        return by_place([attrs.asdict(row) for row in waiting])
 
 
 def by_place(rows: list[Row]) -> list[Row]:
@@ -148,13 +150,40 @@ def test_javas(golden_stores: GoldenStores, name: str) -> None:
     )
 
 
-def test_levels_are_not_timers(tmp_path: Path) -> None:
-    """Of RocketMQ 4, which has no wheel, nothing is listed: its levels are another matter."""
+@pytest.mark.parametrize("name", ["g6", "g7", "g8"])
+def test_javas_of_other_versions(tmp_path: Path, name: str) -> None:
+    """Stores of RocketMQ 4, which has no wheel, and of 5.5 with its other engines."""
+    with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = str(tmp_path / "store")
+    rows = by_place(rows_of(PendingReader, root, *SHOWN))
+
+    assert rows
+    assert listed(root) == rows
+    assert TABLE.names[: len(SHOWN)] == SHOWN
+
+
+def test_levels(tmp_path: Path, golden_stores: GoldenStores) -> None:
+    """What RocketMQ left on its levels waits, but for what the log shows as delivered."""
     with tarfile.open(GOLDEN / "g6.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
+    rows = by_place(rows_of(PendingReader, str(tmp_path / "store")))
 
-    assert [] == rows_of(PendingReader, str(tmp_path / "store"))
-    assert TABLE.names[: len(SHOWN)] == SHOWN
+    assert (48, {"Old"}, {None}) == (
+        len(rows),
+        {row["topic"] for row in rows},
+        {row["slot_ms"] for row in rows},
+    )
+    assert all(row["order_py"] == row["phy_offset"] for row in rows)
+    middle = sorted(int(row["deliver_ms"]) for row in rows)[20]
+    few = rows_of(PendingReader, str(tmp_path / "store"), "deliver_ms", due_from=middle)
+    assert sorted(row["deliver_ms"] for row in few) == sorted(
+        row["deliver_ms"] for row in rows if row["deliver_ms"] >= middle
+    )
+    root = golden_stores["g2"].root
+    assert 69 == len(rows_of(PendingReader, root))
+    wanted = rows_of(PendingReader, root, topics=("Later_3254",))
+    assert {"Later_3254"} == {row["topic"] for row in wanted}
 
 
 def test_what_was_moved(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ....records.system_topics import TIMER_TOPIC
 from ....records.timer_properties import DEQUEUE
 from .facts import Kind, Limits
 from .finding import Judgement, text
-from .rules import IS_TIMER, LEAVES, is_open
+from .rules import ENDS, IS_TIMER, LEAVES, is_open, is_pending
 
 TIMER_COLUMNS = (
     "phy_offset",
@@ -66,6 +66,7 @@ def foreign_ends(log: DataFrame) -> DataFrame:
     ends = told.where(f"real_topic = topic OR topic = '{TIMER_TOPIC}'")
     return ends.groupBy(*_KEY).agg(
         F.expr("count(1) AS foreign"),
+        F.expr("count_if(is_delivery) AS foreign_delivered"),
         F.expr("min(if(is_delivery, store_ms, NULL)) AS foreign_first_ms"),
         F.expr("max(if(is_delivery, store_ms, NULL)) AS foreign_last_ms"),
     )
@@ -123,6 +124,7 @@ def named_timers(
         {
             "delete_ms": F.expr("least(by_key_ms, by_topic_ms)"),
             "foreign": F.expr("coalesce(foreign, 0)"),
+            "foreign_delivered": F.expr("coalesce(foreign_delivered, 0)"),
             "number": F.row_number().over(same.orderBy("key")),
             "of_name": F.count("key").over(same),
             "ended": F.sum(F.expr(f"if({LEAVES} + rolled > 0, 1, 0)")).over(same),
@@ -146,9 +148,14 @@ def _is_unexplained(limits: Limits) -> str:
 
 def counts(limits: Limits) -> dict[str, str]:
     """The counts that names explain, as aggregates over the rows."""
+    is_foreign = f"{_is_open(limits)} AND delete_ms IS NULL AND open_number <= foreign"
+    waits = f"{IS_TIMER} AND {ENDS} = 0 AND {is_pending(limits)} AND is_taken_back IS NULL"
     return {
         "by_delete": f"count_if({_is_open(limits)} AND delete_ms IS NOT NULL)",
-        "foreign": f"count_if({_is_open(limits)} AND delete_ms IS NULL AND open_number <= foreign)",
+        "will_be_cancelled": f"count_if({waits} AND delete_ms IS NOT NULL)",
+        "foreign": f"count_if({is_foreign})",
+        # Of messages with the same keys it is not known which: the first ones count as delivered.
+        "foreign_delivered": f"count_if({is_foreign} AND open_number <= foreign_delivered)",
         "unknown": f"count_if({_is_unexplained(limits)} AND NOT {is_lost(limits)})",
     }
 

@@ -14,7 +14,10 @@ from timermq.repair.store_rule import StoreRule
 
 from ....records.system_topics import TIMER_TOPIC
 from ...errors import SparkJobError
+from ...named_stores import named_stores
+from ...options import Stores
 from ...store_view import StoreView, life_of
+from ...tables.declaration import BROKER
 from . import by_key, queues, rules
 from .damaged_records import IS_REPAIRED, IS_UNSOUND, REPAIRED_COLUMNS, TORN, outside_of
 from .facts import (
@@ -59,6 +62,8 @@ class Audit:
     """Rules that were not looked at: they have to be asked for."""
     counts: Mapping[str, int]
     """The counts of the messages by outcome."""
+    by_broker: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict[str, Mapping[str, int]])
+    """The same of each store, by its broker; empty where the frames were given."""
     notes: Sequence[str]
     """The facts that cannot be known."""
 
@@ -70,18 +75,19 @@ class Audit:
 
 def audit(
     spark: SparkSession,
-    store: str,
+    store: Stores,
     *,
     late_ms: int | None = None,
     in_order: bool = False,
     bodies: bool = True,
     timer_precision_ms: int | None = None,
 ) -> Audit:
-    """Compare every timer of a store with its unit and its delivery.
+    """Compare every timer of a store with its unit and its delivery; of several one by one.
 
     Args:
         spark: A session that the tables are registered in.
-        store: The directory, as driver and executors see it; it may be served.
+        store: The directory, as driver and executors see it, or several, as of ``read_table``; they
+            may be served.
         late_ms: A delivery is late beyond so many milliseconds; None: lateness is not judged.
         in_order: Also look at the order of messages of one moment and queue.
         bodies: Compare bodies with their checksums.
@@ -93,23 +99,54 @@ def audit(
         NoStoreError: There is none.
         StoreError: It cannot be opened; ``timermq store check`` says more.
     """
-    life = life_of(store)
-    view = StoreView.of(store, timer_precision_ms=timer_precision_ms)
-    tables = StoreTables(spark=spark, view=view, timer_precision_ms=timer_precision_ms)
-    result = _Audit(tables, view, late_ms, in_order, bodies).run()
+    found = dict[str, Audit]()
+    for one in named_stores(store):
+        life, view = life_of(one.root), one.view(timer_precision_ms)
+        tables = StoreTables(spark=spark, view=view, timer_precision_ms=timer_precision_ms)
+        found[one.broker] = _Audit(tables, view, late_ms, in_order, bodies).run()
+        _check_unchanged(view, life)
+    return _together(found)
+
+
+def _together(found: Mapping[str, Audit]) -> Audit:
+    """One audit of several: findings and counts with their brokers, and their sums."""
+    each = list(found.values())
+    findings = [
+        one.findings.withColumn(BROKER.name, F.lit(broker)) for broker, one in found.items()
+    ]
+    return Audit(
+        findings=reduce(DataFrame.union, findings),
+        broken={rule: sum(one.broken[rule] for one in each) for rule in each[0].broken},
+        unasked=each[0].unasked,
+        counts={name: sum(one.counts[name] for one in each) for name in COUNTED},
+        by_broker={broker: one.counts for broker, one in found.items()},
+        notes=[
+            note if len(found) == 1 else f"{broker}: {note}"
+            for broker, one in found.items()
+            for note in one.notes
+        ],
+    )
+
+
+def _check_unchanged(view: StoreView, life: tuple[bool, int]) -> None:
+    """Whether a store is still what it was when the job began.
+
+    Raises:
+        SparkJobError: A broker has started on it, or removed what was old.
+    """
+    store = view.root
     if not view.is_live and life_of(store) != life:
         raise SparkJobError(
             f"{store}: expected a stopped store, found that a broker was started on it "
             "since the job began; run it again"
         )
-    now = StoreView.of(store, timer_precision_ms=timer_precision_ms)
+    now = StoreView.of(store, timer_precision_ms=view.timer_options.timer_precision_ms)
     if (now.log.start, now.timer_log.start) != (view.log.start, view.timer_log.start):
         raise SparkJobError(
             f"{store}: expected logs that begin at {view.log.start} and {view.timer_log.start}, "
             f"found {now.log.start} and {now.timer_log.start}: the broker has removed what was old "
             "since the job began; run it again"
         )
-    return result
 
 
 def audit_on(
@@ -272,7 +309,10 @@ class _Audit:
         (told,) = rows.agg(*aggregates(by_key.counts(self.limits))).collect()
         counts |= told.asDict()
         found = broken(rows, by_key.rules(self.limits))
-        counts["cancelled"] += counts["by_delete"]
+        counts["cancelled"] += counts["by_delete"] + counts["will_be_cancelled"]
+        counts["pending"] -= counts["will_be_cancelled"]
+        counts["delivered"] += counts["foreign_delivered"]
+        counts["rolled"] += counts["foreign"] - counts["foreign_delivered"]
         unmatched = by_key.unmatched(foreign, timers).count()
         if counts["foreign"]:
             self.notes.append(
