@@ -99,12 +99,18 @@ class RecordSource:
             )
 
     async def _in_holes(self, holes: Sequence[Hole], row: SegmentRow) -> list[PutBack]:
-        """Holes that the backup can fill."""
+        """Holes that the backup can fill; of holes side by side the outer ends are compared."""
+        runs: list[list[PutBack]] = []
+        for hole in holes:
+            if await self._has_records(hole, row.segment_size):
+                if not runs or runs[-1][-1].end != hole.position:
+                    runs.append([])
+                runs[-1].append(PutBack(position=hole.position, size=hole.size))
         return [
-            PutBack(position=hole.position, size=hole.size)
-            for hole in holes
-            if await self._has_records(hole, row.segment_size)
-            and await self._has_neighbour(hole, row)
+            one
+            for each in runs
+            if await self._has_neighbour(each[0].position, each[-1].end, row)
+            for one in each
         ]
 
     async def _has_records(self, hole: Hole, segment_size: int) -> bool:
@@ -121,17 +127,17 @@ class RecordSource:
             at = end
         return at == hole.end
 
-    async def _has_neighbour(self, hole: Hole, row: SegmentRow) -> bool:
-        """Whether store and backup have the same before a hole, or behind it."""
+    async def _has_neighbour(self, start: int, end: int, row: SegmentRow) -> bool:
+        """Whether store and backup have the same before a stretch of the log, or behind it."""
         manifest, size = self.objects.manifest, row.segment_size
-        before = (hole.position - 1) // size * size
-        behind = (hole.end // size + 1) * size
-        for first, end in (
-            (max(hole.position - NEIGHBOUR_SIZE, before, manifest.start), hole.position),
-            (hole.end, min(hole.end + NEIGHBOUR_SIZE, behind, manifest.end)),
+        before = (start - 1) // size * size
+        behind = (end // size + 1) * size
+        for first, last in (
+            (max(start - NEIGHBOUR_SIZE, before, manifest.start), start),
+            (end, min(end + NEIGHBOUR_SIZE, behind, manifest.end)),
         ):
-            data = row.read(first, end - first) if first < end else b""
-            if any(data) and data == await self.objects.bytes_of(first, end):
+            data = row.read(first, last - first) if first < last else b""
+            if any(data) and data == await self.objects.bytes_of(first, last):
                 return True
         return False
 

@@ -58,6 +58,19 @@ async def test_a_segment_that_is_gone(is_short: bool) -> None:
     assert BODIES == read_bodies(store)
 
 
+async def test_segments_that_are_gone_side_by_side() -> None:
+    """One between two others has no neighbour in the store; the backup has them all."""
+    rig = await stopped()
+    starts = [1024, 2048, 3072]
+    for start in starts:
+        rig.disk.remove(f"{ROOT}/commitlog/{start:020d}")
+    objects = await BackupObjects.load(rig.target)
+    put_back = await RecordSource(objects=objects, store=checked(rig)).run()
+
+    assert starts == [one.position for one in put_back]
+    assert BODIES == read_bodies(open_store(rig.disk, rig.clock))
+
+
 async def test_a_segment_comes_back_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several may be gone, of a gigabyte each: no more than one piece is held in memory."""
     rig = await stopped()
