@@ -85,7 +85,10 @@ class BrokerStats:
             self._table = StatsTable(self.current_time())
         if self._table.is_due(self.current_time()):
             yield from self.sizes.read(self.store)
-            yield from self._table.read(self.current_time(), self._counters())
+            counters = chain(
+                self._broker_counters(), self._topic_counters(), self._group_counters()
+            )
+            yield from self._table.read(self.current_time(), counters)
 
     def growth(self, name: str, key: str) -> dict[str, Growth] | None:
         """How a statistic grew over each span, by the span's name, as of its last reading.
@@ -136,9 +139,6 @@ class BrokerStats:
             or (family == _TOPIC and key == topic)
         ]
         self._table.forget(gone)
-
-    def _counters(self) -> Iterator[tuple[Key, Counts]]:
-        return chain(self._broker_counters(), self._topic_counters(), self._group_counters())
 
     def _broker_counters(self) -> Iterator[tuple[Key, Counts]]:
         """Counters of the whole broker; as in RocketMQ without calls."""

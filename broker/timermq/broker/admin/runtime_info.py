@@ -10,7 +10,7 @@ Source: Java ``AdminBrokerProcessor.prepareRuntimeInfo``, ``DefaultMessageStore.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import attrs
 
@@ -159,7 +159,7 @@ class RuntimeInfo:
 
     def _tps(self, value: Callable[[Totals], int]) -> str:
         """Over ten seconds, one and ten minutes."""
-        return _joined(self.rates.rates(value))
+        return " ".join(f"{rate:.2f}" for rate in self.rates.rates(value))
 
     def _minute(self, value: Callable[[Totals], int]) -> float:
         return self.rates.rates(value)[1]
@@ -170,10 +170,6 @@ def size_text(size: int) -> str:
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
     power = max(size.bit_length() - 1, 0) // 10
     return f"{size} B" if not power else f"{size / (1 << 10 * power):.1f} {units[power]}"
-
-
-def _joined(rates: Sequence[float]) -> str:
-    return " ".join(f"{rate:.2f}" for rate in rates)
 
 
 def _duration(time_ms: int) -> str:

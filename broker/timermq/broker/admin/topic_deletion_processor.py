@@ -95,16 +95,14 @@ class TopicDeletionProcessor:
 
         async def delete() -> Command:
             await self._check_nothing_pending(frozenset(names))
+            store = self.timer_store.store
             for topic in names:
-                await self._delete(topic)
+                await store.delete_topic(topic, at=partial(self._forget, topic))
                 log.info("topic deleted", topic=topic, remote=session.remote_address)
             await self.saved()
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, delete)
-
-    async def _delete(self, topic: str) -> None:
-        await self.timer_store.store.delete_topic(topic, at=lambda: self._forget(topic))
 
     def _check_deletable(self, topic: str) -> None:
         fault = topic_fault(topic)

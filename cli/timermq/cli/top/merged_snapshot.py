@@ -32,7 +32,8 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
     ordered = [snapshots[address] for address in sorted(snapshots)]
     fresh = [snapshots[one] for one in sorted(set(snapshots) - set(old))] or ordered
     newest = max(fresh, key=lambda one: one.now_ms)
-    first = newest if newest.clock != CLOCK_SAFE else _least_safe(fresh, newest)
+    unsafe = [one for one in (newest, *fresh) if one.clock != CLOCK_SAFE]
+    first = unsafe[0] if unsafe else newest
     name = f"{len(ordered)} brokers"
     return attrs.evolve(
         first,  # with its clock
@@ -85,11 +86,6 @@ def _by_rule(ordered: Sequence[Snapshot]) -> dict[str, Any]:
             known = [value for value in values if value is not None]
             found[name] = choose(known) if known else None
     return found
-
-
-def _least_safe(fresh: Sequence[Snapshot], newest: Snapshot) -> Snapshot:
-    """The first broker whose clock is not safe; without one the newest snapshot."""
-    return next((one for one in fresh if one.clock != CLOCK_SAFE), newest)
 
 
 def _named(ordered: Sequence[Snapshot], field: str) -> str | None:
