@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import trio
 from bench_spark import CORES, JAVA_MEMORY
@@ -113,7 +114,7 @@ def least_seconds(ask: Callable[[], object]) -> float:
     return round(min(found), 4)
 
 
-def planned(view: StoreView, window: Mapping[str, int]) -> dict[str, object]:
+def planned(view: StoreView, window: Mapping[str, Any]) -> dict[str, object]:
     """The cost of a plan, and of its tasks."""
     reader = PendingReader(ReadOptions(path=view.root, **window), COLUMNS)
     reader.spans(view)  # imports what it needs

@@ -178,13 +178,18 @@ def test_a_power_cut_may_take_them() -> None:
     assert [0, STRETCH_SIZE] == row.kept()
 
 
-def test_they_go_with_their_segment() -> None:
-    """Of a removed one nothing is told any more."""
+@pytest.mark.parametrize("is_next", [False, True])
+def test_they_go_with_their_segment(*, is_next: bool) -> None:
+    """Of a removed one nothing is told any more, in this process or the next."""
     row = Log()
     row.log.append(units(3 * PER_SEGMENT))
     row.learn()
     trio.run(row.log.delete_before_phy, 100 * (PER_SEGMENT + 1))
-    row.learn()
+    if is_next:
+        row.log.close()
+        row.open()
+    else:
+        row.learn()
 
     assert [SEGMENT_SIZE, 2 * SEGMENT_SIZE] == row.outlines.segments()
     assert min(row.kept()) == SEGMENT_SIZE

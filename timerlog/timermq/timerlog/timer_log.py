@@ -405,6 +405,7 @@ class TimerLog:
         if not self._read_only:
             clear_behind(self._queue, end)
             self._outlines.cut(end)
+            self._outlines.drop_before(self.min_pos)
         self._queue.set_end(end)
         self.bodies = OldestBodies(self._queue, None if self._read_only else self._outlines)
         if not self._read_only:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def crashed_directory(
 
 
 @contextmanager
-def served(root: str) -> Iterator[None]:
+def served(root: str) -> Generator[None]:
     """A store looks served while its lock is held."""
     lock = StoreLock(OsDisk(), root)
     lock.take()
