@@ -45,6 +45,7 @@ from .front_end import FrontEnd
 from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
+from .replication.master_side import MasterSide
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -56,7 +57,9 @@ if TYPE_CHECKING:
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
-"""Parts of the stop's time for open requests and for the timers; the rest is for the disk."""
+FOLLOWERS_SHARE = 0.1
+"""Parts of the stop's time for open requests, for the timers, and for followers to get what is
+left of the log; the rest is for the disk."""
 
 log = structlog.get_logger("timermq.broker.broker")
 
@@ -99,6 +102,7 @@ class Broker:
             timer_store,
             clock.now_ms,
             address=endpoint.address,
+            ha_address=endpoint.ha_address,
             unique_ids=UniqueIdGenerator(
                 endpoint.store_host,
                 os.getpid(),
@@ -130,6 +134,14 @@ class Broker:
             tls=self.tls,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
+        self.master_side = MasterSide(
+            options,
+            self.store,
+            self.tables.followers,
+            endpoint.sockets,
+            listens=endpoint.ha_listener is not None,
+        )
+        """The links of followers."""
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -230,6 +242,7 @@ class Broker:
                     vip_listen=self.endpoint.vip_listen,
                     namesrv_listen=self.endpoint.namesrv_listen,
                     metrics_listen=self.endpoint.metrics_listen,
+                    ha_listen=self.endpoint.ha_listen,
                     store=self.store.root,
                 )
                 task_status.started(self.endpoint)
@@ -321,6 +334,9 @@ class Broker:
                 await services.start(self._front_end.run, self.endpoint.listeners, name="front end")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
+                if self.endpoint.ha_listener is not None:
+                    listener = self.endpoint.ha_listener
+                    await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
@@ -353,6 +369,8 @@ class Broker:
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
+        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE):
+            await self.master_side.drain()
         if requests.cancelled_caught or timers.cancelled_caught:
             log.warning(
                 "stop cut short",
