@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.interop]
 SECONDS = 120.0
 """Until a slave has linked: it looks for its master every five seconds, and learns of it in ten."""
 SLAVE = {**SETTINGS, "brokerRole": "SLAVE", "brokerId": "1"}
-DUE_MS = 30_000
+DUE_MS = 20_000
 """The moment of what the slave delivers once it leads, from when it was sent."""
 
 
