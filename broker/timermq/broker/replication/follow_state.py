@@ -73,14 +73,23 @@ class FollowState:
             return None
         return max(now - self.level_at, 0) if self.behind or not self.is_linked else 0.0
 
-    def copied(self, size: int, end: int) -> None:
-        """So many bytes came, which end at a position."""
+    def told(self, start: int, end: int, now: float) -> None:
+        """The master's log reaches so far."""
+        self.master_start, self.master_end = start, max(end, self.master_end)
+        self._look(now)
+
+    def copied(self, size: int, end: int, own_end: int, now: float) -> None:
+        """So many bytes came, up to a position of the master's log; the own one ends there now."""
         self.received += size
         self.master_end = max(self.master_end, end)
+        if own_end > self.own_end:
+            self.own_end = own_end
+            self.growth.set()
+        self._look(now)
 
-    def grown(self) -> None:
-        """The own log has grown."""
-        self.growth.set()
+    def _look(self, now: float) -> None:
+        if self.own_end >= self.master_end:
+            self.level_at = now
 
     def note_epoch(self, frame: EpochTransfer) -> None:
         """Keep what a frame says beside its bytes."""
