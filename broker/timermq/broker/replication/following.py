@@ -285,8 +285,7 @@ class Following:
                 work = partial(link.copy_epochs, options.follower_id, rest, agree)
             else:
                 work = partial(link.copy_plain, starts_at=None if ends is None else ends.start)
-            state.is_linked, state.error, state.error_at = True, None, None
-            state.links += 1
+            state.link(trio.current_time())
             log.info("master is followed", master=state.master_address, ha=ha_address)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(work)
