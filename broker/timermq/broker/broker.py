@@ -342,6 +342,7 @@ class Broker:
             clock=self._clock.status(),
             followers=tables.followers.rows(),
             followers_refused=self.master_side.service.refused,
+            following=tables.follow_row(),
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
