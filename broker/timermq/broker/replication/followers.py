@@ -54,7 +54,7 @@ class FollowerRow:
 
 @attrs.frozen
 class FollowersSummary:
-    """All followers together."""
+    """All linked followers together, as one line shows them."""
 
     linked: int = 0
     in_sync: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import ssl
 from collections.abc import AsyncGenerator, Callable
@@ -20,7 +21,7 @@ from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.replication.ha_frames import TransferReader, encode_report
 from timermq.broker.replication.link_security import follower_context
-from timermq.broker.replication.replication_options import HA_LISTEN_PORT, Confirm
+from timermq.broker.replication.replication_options import Confirm
 from timermq.broker.replication.role import BrokerRole
 from timermq.broker.server import bind
 from timermq.remoting import ResponseCode
@@ -47,7 +48,7 @@ class Follower:
         self._reader = TransferReader()
 
     async def report(self) -> None:
-        """Acknowledge what it has."""
+        """Acknowledge the log that it has."""
         await self.stream.send_all(encode_report(self.end))
 
     async def receive(self, upto: int) -> None:
@@ -74,7 +75,7 @@ class Served:
     streams: AsyncExitStack
 
     async def open(self, address: str | None) -> trio.SocketStream:
-        """Connect to ``host:port``."""
+        """A new connection to ``host:port``."""
         assert address is not None
         host, _, port = address.rpartition(":")
         stream = await trio.open_tcp_stream(host, int(port))
@@ -161,13 +162,13 @@ async def test_consumers_see_what_is_confirmed() -> None:
         queue = broker.store.queue("T", 0)
         assert queue is not None
         assert queue.max_offset == 1
-        found = await peer.call(11, pull_ext("T", queueOffset="1", suspendTimeoutMillis="0"))
-        assert found.code == ResponseCode.PULL_NOT_FOUND
+        pulled = await peer.call(11, pull_ext("T", queueOffset="1", suspendTimeoutMillis="0"))
+        assert pulled.code == ResponseCode.PULL_NOT_FOUND
         await follower.follow(broker)
         await until(lambda: queue.max_offset == 2)
 
-        found = await peer.call(11, pull_ext("T", queueOffset="1"))
-        assert found.code == ResponseCode.SUCCESS
+        pulled = await peer.call(11, pull_ext("T", queueOffset="1"))
+        assert pulled.code == ResponseCode.SUCCESS
 
 
 async def test_with_too_few_replicas_sends_are_refused() -> None:
@@ -250,7 +251,11 @@ async def test_replicas_with_certificates(tmp_path: Path) -> None:
                     assert await stream.receive_some() == b""
             except trio.BrokenResourceError:
                 assert not count
-            await until(lambda expected=count: len(broker.tables.followers) == expected)
+            await until(functools.partial(_is_linked, broker, count))
+
+
+def _is_linked(broker: Broker, count: int) -> bool:
+    return len(broker.tables.followers) == count
 
 
 async def test_a_port_in_use_is_refused_by_name() -> None:
@@ -260,26 +265,3 @@ async def test_a_port_in_use_is_refused_by_name() -> None:
     async with other:
         with pytest.raises(OSError, match=rf"^\[Errno \d+\] ha_listen_port .*{port}: Address"):
             await Endpoint.bind(followed(ha_listen_port=port))
-
-
-@pytest.mark.parametrize(
-    ("settings", "port"),
-    [
-        ({}, None),
-        ({"ha_listen_port": 7}, 7),
-        ({"broker_role": BrokerRole.ASYNC_MASTER}, HA_LISTEN_PORT),
-        ({"broker_role": BrokerRole.SYNC_MASTER, "ha_listen_port": 0}, 0),
-        ({"broker_role": BrokerRole.SLAVE}, None),
-    ],
-)
-def test_a_broker_listens_for_followers_if_it_is_asked_to(
-    settings: dict[str, Any], port: int | None
-) -> None:
-    """By the port, or by the role of a broker.conf, which has RocketMQ's port then."""
-    assert attrs.evolve(BROKER, **settings).ha_port == port
-
-
-def test_who_confirms_must_be_able_to_link() -> None:
-    """Without a port for followers nothing would ever be confirmed by any."""
-    with pytest.raises(ValueError, match="ha_listen_port: expected a port for followers"):
-        attrs.evolve(BROKER, confirm=Confirm.REPLICATED)
