@@ -148,6 +148,7 @@ class Broker:
             endpoint.sockets,
             listens=endpoint.ha_listener is not None,
             role=self.role,
+            wake_readers=self.tables.long_polling.wake_all,
         )
         """The links of followers."""
         self._front_end = FrontEnd(
