@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -120,7 +120,7 @@ class Broker:
         self.role = parts.tables.role
         self._open_stream = open_stream
         self.name_servers = NameServerLinks(
-            _registered_at(options), self.tables.own, over_tls(options, open_stream)
+            options.registers_with, self.tables.own, over_tls(options, open_stream)
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -306,7 +306,7 @@ class Broker:
         """Take a role in one step; no stage of the timers runs."""
         if role.is_master:
             self.store.unpark()
-            self._restore_topics()
+            self.tables.restore_topics(self.store.queues())
             self.transactions.begin_anew()
             self.dispatcher.unpark()
         else:
@@ -479,31 +479,10 @@ class Broker:
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
         saver.load()
-        self._restore_topics()
+        self.tables.restore_topics(self.store.queues())
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
         tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
-
-    def _restore_topics(self) -> None:
-        for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            self.tables.topics.restore(topic, queue_nums)
-
-
-def _registered_at(options: BrokerOptions) -> list[str]:
-    """The name servers to register with: those of the settings, or the master that is followed."""
-    if options.namesrv_addresses or options.follow is None:
-        return options.namesrv_addresses
-    return [options.follow]
-
-
-def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
-    """Topic to number of queues, of those that hold messages for consumers."""
-    nums: dict[str, int] = {}
-    for queue in queues:
-        if queue.topic in OWN_TOPICS:
-            continue
-        nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
-    return nums
