@@ -115,7 +115,7 @@ async def test_a_table_that_changes_between_two_pages_is_read_again() -> None:
         begin = int(command.ext["groupSeq"])
         if json.loads(command.ext["dataVersion"] or "null") != version:
             begin = 0
-        page = {one: {} for one in names[begin : begin + 2]}
+        page: dict[str, object] = {one: {} for one in names[begin : begin + 2]}
         data = json.dumps({"dataVersion": version, "subscriptionGroupTable": page})
         return command.answer(0, ext={"totalGroupNum": "3"}, body=data.encode())
 
