@@ -17,6 +17,7 @@ from fakes import VirtualClock
 from timermq.broker.options import BrokerOptions
 from timermq.broker.replication.followers import Followers
 from timermq.broker.replication.greeting import (
+    MAGIC,
     Greeting,
     GreetingReader,
     Refusal,
@@ -193,6 +194,38 @@ async def test_a_bad_peer_harms_no_other(autojump_clock: MockClock) -> None:
         assert refused[0]["log_level"] == "warning"
         assert found.service.refused == 5
         assert b"".join(one.body for one in await good.frames())
+
+
+class Clogged(trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]):
+    """The master's end of a link on which nothing more goes in the middle of a body."""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send all, or a part and then nothing."""
+        if len(data) < 10_000:
+            await super().send_all(data)
+        else:
+            await super().send_all(data[:100])
+            await trio.sleep_forever()
+
+
+async def test_no_refusal_ends_a_frame_that_was_begun(autojump_clock: MockClock) -> None:
+    """Its bytes would be taken for those of the log."""
+    async with served() as found:
+        found.put(b"y" * 50_000)
+        ours, theirs = trio.testing.memory_stream_pair()
+        clogged = Clogged(theirs.send_stream, theirs.receive_stream)
+        found.nursery.start_soon(found.service.serve, clogged, ("127.0.0.1", 1))
+        slave = Slave(ours, EpochTransferReader())
+        await slave.stream.send_all(GREETING)
+        GreetingReader().feed(bytes(await slave.stream.receive_some()))
+        await slave.report(0)
+        received = bytearray()
+        with trio.fail_after(60):
+            while data := await slave.stream.receive_some():
+                received += data
+
+        assert received.endswith(b"y")
+        assert MAGIC not in received
 
 
 async def test_more_links_than_may_be_are_closed(autojump_clock: MockClock) -> None:
