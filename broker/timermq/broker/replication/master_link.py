@@ -267,7 +267,7 @@ class MasterLink:
         return None if self.follower is None else self._frame(self.follower.sent, 0)
 
     def _frame(self, offset: int, size: int) -> Frame:
-        if not self.is_greeted or self.is_sending:
+        if not self.is_greeted:
             return Frame(encode_transfer_head(offset, size), offset, size)
         start, end = _epoch_of(self._identity.epochs(), offset)
         if end is not None:
