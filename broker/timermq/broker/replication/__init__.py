@@ -1,0 +1,1 @@
+"""A second machine: roles, epochs, and what follows a master."""
