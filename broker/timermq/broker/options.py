@@ -16,6 +16,8 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
+from .replication.role import MASTER_ID, BrokerRole
+
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
 
@@ -102,6 +104,12 @@ class BrokerOptions:
     """Value of the property MSG_REGION."""
     trace_on: bool = True
     """Value of the property TRACE_ON: clients with tracing write traces when it is true."""
+
+    broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
+    broker_id: int = attrs.field(default=0, validator=ge(0))
+    """0 of a master; of followers of one name each has another."""
+    slave_read_enable: bool = False
+    """A follower lets consumers read."""
 
     listen_host: str = "127.0.0.1"
     listen_port: int = attrs.field(default=10_911, validator=_port)
@@ -267,6 +275,13 @@ class BrokerOptions:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
+        if not self.broker_role.is_master and self.broker_id == MASTER_ID:
+            raise ValueError("broker_id: expected 1 or more with broker_role SLAVE, found 0")
+        if self.broker_role.is_master and self.broker_id != MASTER_ID:
+            raise ValueError(
+                f"broker_id: expected 0 with broker_role {self.broker_role.value}, "
+                f"found {self.broker_id}"
+            )
         if self.vip_listen_enable and 0 < self.listen_port <= VIP_DISTANCE:
             raise ValueError(
                 f"listen_port: expected 0 or a port above {VIP_DISTANCE} with vip_listen_enable, "

@@ -250,6 +250,24 @@ class MessageStore:
         self._maintenance.follow()
         return result
 
+    def park(self, reason: str) -> None:
+        """Store nothing of its own any more: the log is a copy of another broker's from here on.
+
+        Args:
+            reason: Why, for those whose messages are refused.
+        """
+        self._writer.closed = reason
+        self._cleaner.is_copy = True
+
+    def unpark(self) -> None:
+        """Store messages behind what was copied; a store that is closed stays so."""
+        if not self._is_closed and not self._read_only:
+            # The next offsets of queues are behind the copied records.
+            self._topic_queues.clear()
+            self._writer.closed = None
+            self._cleaner.is_copy = False
+            self._cleaner.copied_from = None
+
     def writeable(self) -> str | None:
         """Why sends are refused now, None when they are taken."""
         refusal = self._writer.refusal(even_when_full=False)

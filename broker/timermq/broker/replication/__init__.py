@@ -1,1 +1,1 @@
-"""A second machine: roles, epochs, and what follows a master."""
+"""A second machine: the log of this broker copied to others, and theirs to it."""
