@@ -16,6 +16,7 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
+from .replication.replication_options import ReplicationOptions
 from .replication.role import MASTER_ID, BrokerRole
 
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
@@ -92,7 +93,7 @@ def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | No
 
 
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class BrokerOptions:
+class BrokerOptions(ReplicationOptions):
     """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
 
     All that is not ``LIVE`` is frozen.
@@ -275,6 +276,7 @@ class BrokerOptions:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
+        super().__attrs_post_init__()
         if not self.broker_role.is_master and self.broker_id == MASTER_ID:
             raise ValueError("broker_id: expected 1 or more with broker_role SLAVE, found 0")
         if self.broker_role.is_master and self.broker_id != MASTER_ID:
@@ -394,12 +396,16 @@ JAVA_NAMES = {
     "check_crc_on_recover": "checkCRCOnRecover",
     "clean_resource_interval_ms": "cleanResourceInterval",
     "file_reserved_time_hours": "fileReservedTime",
+    "ha_housekeeping_interval_ms": "haHousekeepingInterval",
+    "ha_max_time_slave_not_catchup_ms": "haMaxTimeSlaveNotCatchup",
+    "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",
     "flush_consumer_offset_interval_ms": "flushConsumerOffsetInterval",
     "flush_interval_commit_log_ms": "flushIntervalCommitLog",
     "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
     "listen_host": "bindAddress",
     "metrics_listen_host": "metricsPromExporterHost",
     "metrics_listen_port": "metricsPromExporterPort",
+    "slave_timeout_ms": "slaveTimeout",
     "sync_flush_timeout_ms": "syncFlushTimeout",
     "transaction_check_interval_ms": "transactionCheckInterval",
     "transaction_time_out_ms": "transactionTimeOut",

@@ -138,7 +138,7 @@ class GreetingReader:
             FrameError: The bytes are no greeting.
         """
         self.rest += data
-        if self.rest[: len(MAGIC)] != MAGIC[: len(self.rest)]:
+        if not MAGIC.startswith(bytes(self.rest[: len(MAGIC)])):
             raise FrameError(f"greeting: expected {MAGIC.hex()}, found {self.rest[:8].hex()}")
         if len(self.rest) < _HEAD.size:
             return None
