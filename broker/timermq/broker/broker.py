@@ -143,6 +143,7 @@ class Broker:
         )
         self.server = self._front_end.server
         if not self.role.is_master:
+            timer_store.park()
             self._park()
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
@@ -186,8 +187,7 @@ class Broker:
                 disk, root, store_options, now_ms=watched.now_ms, store_host=endpoint.store_host
             )
             try:
-                is_parked = not options.broker_role.is_master
-                timer_store = TimerMessageStore(store, timer_options, watched, is_parked=is_parked)
+                timer_store = TimerMessageStore(store, timer_options, watched)
                 watched.begin(timer_store.persisted_ms)
                 return cls(
                     endpoint=endpoint,

@@ -97,24 +97,15 @@ class TimerMessageStore:
         store: Opened and recovered; its disk and root hold the timer files.
         options: See ``TimerOptions``.
         clock: The wall clock.
-        is_parked: The log is a copy of another broker's, to which nothing may be written: stages 1
-            and 2 follow it, the others are parked until ``lead``.
 
     Raises:
         StoreFormatError: A timer file is not what its name says; nothing was changed.
         OSError: The disk failed, or is full; opened again, recovery goes on.
     """
 
-    def __init__(
-        self,
-        store: MessageStore,
-        options: TimerOptions,
-        clock: Clock,
-        *,
-        is_parked: bool = False,
-    ) -> None:
-        self.is_parked = is_parked
-        """Whether it follows another broker's log; see the argument."""
+    def __init__(self, store: MessageStore, options: TimerOptions, clock: Clock) -> None:
+        self.is_parked = False
+        """Whether the log is a copy of another broker's; see ``park``."""
         self.store = store
         self.options = options
         self.clock = clock
@@ -135,7 +126,6 @@ class TimerMessageStore:
             raise
         precision_ms = options.timer_precision_ms
         self.quarantine = Quarantine(store, self.counts, self.files.metrics, precision_ms)
-        self.quarantine.is_parked = is_parked
         """Messages that cannot be delivered."""
         self.state = TimerState(
             queue_offset=recovered.queue_offset,
@@ -285,6 +275,14 @@ class TimerMessageStore:
         oldest_pos = self.files.wheel.oldest_pos(self.state.read_ms)
         if oldest_pos is not None and max(self.files.timer_log.damaged) + SECTOR_SIZE > oldest_pos:
             self._make_anew()
+
+    def park(self) -> None:
+        """Begin as a follower; called before ``run``.
+
+        The log is a copy of another broker's, to which nothing may be written: stages 1 and 2
+        follow it, the others are parked until ``lead``.
+        """
+        self.is_parked = self.quarantine.is_parked = True
 
     async def lead(self, begin: Callable[[], None]) -> None:
         """Let a parked service deliver, from where the copied log says: nothing is missed or twice.
