@@ -87,7 +87,7 @@ class Broker:
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
-        self.role = Role(options.broker_role, options.broker_id)
+        self.role = Role(options.first_role, options.follower_id)
         self.endpoint = endpoint
         self.timer_store = timer_store
         self.store = timer_store.store

@@ -16,8 +16,7 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
-from .replication.replication_options import ReplicationOptions
-from .replication.role import MASTER_ID, BrokerRole
+from .replication.follow_options import FollowOptions
 
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
@@ -93,7 +92,7 @@ def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | No
 
 
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class BrokerOptions(ReplicationOptions):
+class BrokerOptions(FollowOptions):
     """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
 
     All that is not ``LIVE`` is frozen.
@@ -105,12 +104,6 @@ class BrokerOptions(ReplicationOptions):
     """Value of the property MSG_REGION."""
     trace_on: bool = True
     """Value of the property TRACE_ON: clients with tracing write traces when it is true."""
-
-    broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
-    broker_id: int = attrs.field(default=0, validator=ge(0))
-    """0 of a master; of followers of one name each has another."""
-    slave_read_enable: bool = False
-    """A follower lets consumers read."""
 
     listen_host: str = "127.0.0.1"
     listen_port: int = attrs.field(default=10_911, validator=_port)
@@ -277,13 +270,6 @@ class BrokerOptions(ReplicationOptions):
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
         super().__attrs_post_init__()
-        if not self.broker_role.is_master and self.broker_id == MASTER_ID:
-            raise ValueError("broker_id: expected 1 or more with broker_role SLAVE, found 0")
-        if self.broker_role.is_master and self.broker_id != MASTER_ID:
-            raise ValueError(
-                f"broker_id: expected 0 with broker_role {self.broker_role.value}, "
-                f"found {self.broker_id}"
-            )
         if self.vip_listen_enable and 0 < self.listen_port <= VIP_DISTANCE:
             raise ValueError(
                 f"listen_port: expected 0 or a port above {VIP_DISTANCE} with vip_listen_enable, "
@@ -396,6 +382,8 @@ JAVA_NAMES = {
     "check_crc_on_recover": "checkCRCOnRecover",
     "clean_resource_interval_ms": "cleanResourceInterval",
     "file_reserved_time_hours": "fileReservedTime",
+    "follow_interval_ms": "followInterval",
+    "follow_tables_interval_ms": "followTablesInterval",
     "ha_housekeeping_interval_ms": "haHousekeepingInterval",
     "ha_max_time_slave_not_catchup_ms": "haMaxTimeSlaveNotCatchup",
     "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",

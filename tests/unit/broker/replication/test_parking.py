@@ -19,7 +19,7 @@ from timermq.broker.replication.role import BrokerRole
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.record import decode_record
 
-FOLLOWER = attrs.evolve(BROKER, broker_role=BrokerRole.SLAVE, broker_id=1)
+FOLLOWER = attrs.evolve(BROKER, broker_role=BrokerRole.SLAVE)
 
 
 async def bodies(running: RunningBroker, topic: str = "T") -> list[bytes]:
