@@ -45,6 +45,8 @@ from .front_end import FrontEnd
 from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
+from .replication.parked_requests import ParkedRequests
+from .replication.role import BrokerRole, Role
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -85,6 +87,7 @@ class Broker:
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
+        self.role = Role(options.first_role, options.follower_id)
         self.endpoint = endpoint
         self.timer_store = timer_store
         self.store = timer_store.store
@@ -139,6 +142,9 @@ class Broker:
             message_size_max=self.store.options.max_message_size,
         )
         self.server = self._front_end.server
+        if not self.role.is_master:
+            timer_store.park()
+            self._park()
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
 
@@ -237,6 +243,47 @@ class Broker:
             finally:
                 self._stop_requested.set()
 
+    async def lead(self, role: BrokerRole = BrokerRole.ASYNC_MASTER) -> None:
+        """Let a follower lead from here on: requests that write are taken, timers deliver.
+
+        Nothing may be copied any more. Returns when it leads; what the log has is neither missed
+        nor delivered twice.
+
+        Args:
+            role: One of a master.
+
+        Raises:
+            RuntimeError: It changes its role just now, or stops.
+
+        Cancellation: it leads all the same, soon.
+        """
+        await self.timer_store.lead(lambda: self._take_role(role))
+
+    async def follow(self) -> None:
+        """Let a master follow from here on: what is under way is written, then nothing more.
+
+        Raises:
+            RuntimeError: It changes its role just now, or stops.
+
+        Cancellation: it follows all the same, soon.
+        """
+        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE))
+
+    def _take_role(self, role: BrokerRole) -> None:
+        """Take a role in one step; no stage of the timers runs."""
+        if role.is_master:
+            self.store.unpark()
+            self.transactions.begin_anew()
+            self.dispatcher.unpark()
+        else:
+            self._park()
+        self.role.become(role)
+        log.info("role taken", broker=self.options.broker_name, role=role.value)
+
+    def _park(self) -> None:
+        self.store.park("this broker follows a master")
+        self.dispatcher.park(ParkedRequests(self.role, self.options.slave_read_enable))
+
     def statistics(self) -> BrokerStatistics:
         """A moment's picture; reads memory only."""
         tables, send = self.tables, self.processors.send
@@ -297,6 +344,8 @@ class Broker:
             return "the broker stops"
         if not self.options.is_writeable:
             return f"broker_permission {self.options.broker_permission} lets no messages in"
+        if not self.role.is_master:
+            return "this broker follows a master"
         begins_ms = self.options.start_accept_send_request_time_stamp
         if self._clock.now_ms() < begins_ms:
             return f"sends are taken from {begins_ms} on (start_accept_send_request_time_stamp)"
@@ -317,7 +366,7 @@ class Broker:
                 services.start_soon(self.processors.watch.run, name="watchers")
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
-                await services.start(self.transaction_check.run, name="transaction check")
+                services.start_soon(self._check_transactions, name="transaction check")
                 await services.start(self._front_end.run, self.endpoint.listeners, name="front end")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
@@ -342,7 +391,11 @@ class Broker:
 
     async def _ingest_bulk(self) -> None:
         with self._ingesting:
-            await self.processors.bulk.ingest_task.run()
+            work = self.processors.bulk.ingest_task.run
+            await self.role.run_while(is_master=True, work=work)
+
+    async def _check_transactions(self) -> None:
+        await self.role.run_while(is_master=True, work=self.transaction_check.run)
 
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""

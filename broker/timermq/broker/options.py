@@ -16,6 +16,8 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
+from .replication.follow_options import FollowOptions
+
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
 
@@ -90,7 +92,7 @@ def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | No
 
 
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class BrokerOptions:
+class BrokerOptions(FollowOptions):
     """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
 
     All that is not ``LIVE`` is frozen.
@@ -267,6 +269,7 @@ class BrokerOptions:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
+        super().__attrs_post_init__()
         if self.vip_listen_enable and 0 < self.listen_port <= VIP_DISTANCE:
             raise ValueError(
                 f"listen_port: expected 0 or a port above {VIP_DISTANCE} with vip_listen_enable, "
@@ -379,12 +382,18 @@ JAVA_NAMES = {
     "check_crc_on_recover": "checkCRCOnRecover",
     "clean_resource_interval_ms": "cleanResourceInterval",
     "file_reserved_time_hours": "fileReservedTime",
+    "follow_interval_ms": "followInterval",
+    "follow_tables_interval_ms": "followTablesInterval",
+    "ha_housekeeping_interval_ms": "haHousekeepingInterval",
+    "ha_max_time_slave_not_catchup_ms": "haMaxTimeSlaveNotCatchup",
+    "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",
     "flush_consumer_offset_interval_ms": "flushConsumerOffsetInterval",
     "flush_interval_commit_log_ms": "flushIntervalCommitLog",
     "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
     "listen_host": "bindAddress",
     "metrics_listen_host": "metricsPromExporterHost",
     "metrics_listen_port": "metricsPromExporterPort",
+    "slave_timeout_ms": "slaveTimeout",
     "sync_flush_timeout_ms": "syncFlushTimeout",
     "transaction_check_interval_ms": "transactionCheckInterval",
     "transaction_time_out_ms": "transactionTimeOut",

@@ -24,6 +24,7 @@ from .dispatch import Dispatcher
 from .get_result import NO_QUEUE, GetResult
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
+from .log_copy import LogCopy
 from .message import Message
 from .message_columns import MessageColumns, StoredColumns
 from .pins import Pins
@@ -114,6 +115,17 @@ class MessageStore:
             pins=self.pins,
             is_checkpointed=recovery.last_exit_ok,
         )
+        self.log_copy = LogCopy(
+            log,
+            files.queues,
+            files.register,
+            dispatcher=self._dispatcher,
+            writer=self._writer,
+            levels_ms=options.delay_levels_ms,
+            follow=self._maintenance.follow,
+            delete_topic=self.delete_topic,
+        )
+        """The end of the log, for another broker's that is copied while this store is parked."""
 
     @classmethod
     def open(
@@ -250,6 +262,25 @@ class MessageStore:
         self._maintenance.follow()
         return result
 
+    def park(self, reason: str) -> None:
+        """Store nothing of its own any more: the log is a copy of another broker's from here on.
+
+        Args:
+            reason: Why, for those whose messages are refused.
+        """
+        self._writer.closed = reason
+        self._cleaner.is_copy = True
+        self.log_copy.forget()
+
+    def unpark(self) -> None:
+        """Store messages behind what was copied; a store that is closed stays so."""
+        if not self._is_closed and not self._read_only:
+            # The next offsets of queues are behind the copied records.
+            self._topic_queues.clear()
+            self._writer.closed = None
+            self._cleaner.is_copy = False
+            self._cleaner.copied_from = None
+
     def writeable(self) -> str | None:
         """Why sends are refused now, None when they are taken."""
         refusal = self._writer.refusal(even_when_full=False)
@@ -294,6 +325,7 @@ class MessageStore:
             self._dispatcher.discard_topic(topic)
             self._topic_queues.remove_topic(topic)
             self._queues.delete_topic(topic)
+            self.log_copy.forget(topic)
             at()
 
         await self._maintenance.change_files(delete)

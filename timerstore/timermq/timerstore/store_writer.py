@@ -130,6 +130,18 @@ class StoreWriter:
         refusal = self._write(batch, store_ms)
         return refusal or PutResult(PutStatus.PUT_OK, start, batch.end - start, store_ms=store_ms)
 
+    def copied(self, count: int, size: int, store_ms: int) -> None:
+        """Count what was appended as a copy of another log.
+
+        Args:
+            count: Records.
+            size: Bytes of the log.
+            store_ms: Newest store time; 0 without a record.
+        """
+        self.put_count += count
+        self.put_size += size
+        self.last_store_ms = max(self.last_store_ms, store_ms)
+
     def refusal(self, *, even_when_full: bool) -> PutResult | None:
         """The result of every message while the store takes none."""
         status = PutStatus.SERVICE_NOT_AVAILABLE

@@ -175,11 +175,23 @@ class Recovered:
 
 
 def recover(
-    files: TimerFiles, store: MessageStore, options: TimerOptions, now_ms: int
+    files: TimerFiles,
+    store: MessageStore,
+    options: TimerOptions,
+    now_ms: int,
+    *,
+    recounts: bool = False,
 ) -> Recovered:
     """Bring wheel and timer log in line with the commit log, and say where to go on.
 
     Runs before the stages, after the store's own recovery; read only it repairs memory alone.
+
+    Args:
+        files: Open; in a service that runs, no stage may.
+        store: Opened and recovered.
+        options: See ``TimerOptions``.
+        now_ms: The wall clock.
+        recounts: Count the pending messages by topic again in any case.
 
     Raises:
         StoreFormatError: Timers wait that were made with another precision; nothing is lost.
@@ -253,7 +265,10 @@ def recover(
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
     done.is_recounted = (
-        not store.recovery.last_exit_ok or decision.rebuild_wheel or len(done.origins) > 0
+        recounts
+        or not store.recovery.last_exit_ok
+        or decision.rebuild_wheel
+        or len(done.origins) > 0
     )
     if done.is_recounted:
         done.until_slot_ms = max(done.until_slot_ms, _recount(files, store, read_ms, done))

@@ -1,0 +1,76 @@
+"""Settings of a broker's role, and of the master that it follows.
+
+Source: Java ``BrokerConfig``, ``MessageStoreConfig``, where a setting has RocketMQ's name.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+from attrs.validators import ge, optional
+
+from timermq.timerstore.live_setting import LIVE
+
+from .replication_options import ReplicationOptions
+from .role import MASTER_ID, BrokerRole
+
+FIRST_FOLLOWER_ID = 1
+
+_ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
+_positive = ge(1)
+
+
+def _check_address(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
+    if value is not None and _ADDRESS.fullmatch(value) is None:
+        raise ValueError(f"{attribute.name}: expected HOST:PORT, found {value!r}")
+
+
+@attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
+class FollowOptions(ReplicationOptions):
+    """Settings that a broker has of its role; a bad value raises ``ValueError``."""
+
+    broker_role: BrokerRole | None = None
+    """None: a master, of which followers are not expected; SLAVE with ``follow``."""
+    broker_id: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Its number among the brokers of its name. None: 0 of a master, 1 of a follower."""
+    follow: str | None = attrs.field(default=None, validator=_check_address)
+    """``HOST:PORT`` at which clients reach the master to follow."""
+    ha_master_address: str | None = attrs.field(default=None, validator=_check_address)
+    """``HOST:PORT`` at which followers reach the master; None: as the master or a name server
+    says."""
+    slave_read_enable: bool = False
+    """A follower lets consumers read."""
+    follow_interval_ms: int = attrs.field(default=2_000, validator=_positive, on_setattr=LIVE)
+    """A follower asks its master for consumer offsets and positions so often."""
+    follow_tables_interval_ms: int = attrs.field(
+        default=10_000, validator=_positive, on_setattr=LIVE
+    )
+    """… and for topics and groups so often. RocketMQ's slaves ask every minute."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what only shows when fields are taken together."""
+        super().__attrs_post_init__()
+        if self.follow is not None and self.broker_role not in (None, BrokerRole.SLAVE):
+            raise ValueError(
+                "broker_role: expected SLAVE, or none, of a broker that follows "
+                f"{self.follow}, found {self.broker_role.value}"
+            )
+        role, broker_id = self.first_role, self.broker_id
+        if broker_id is not None and role.is_master is not (broker_id == MASTER_ID):
+            expected = "0" if role.is_master else "1 or more"
+            raise ValueError(
+                f"broker_id: expected {expected} with broker_role {role.value}, found {broker_id}"
+            )
+
+    @property
+    def first_role(self) -> BrokerRole:
+        """The role at the start."""
+        if self.broker_role is not None:
+            return self.broker_role
+        return BrokerRole.ASYNC_MASTER if self.follow is None else BrokerRole.SLAVE
+
+    @property
+    def follower_id(self) -> int:
+        """Its id as a follower, also of one that begins as a master."""
+        return self.broker_id or FIRST_FOLLOWER_ID
