@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from ..security.log_limit import LogLimit
-from .lease import Lease, LeaseError, LeaseRecord, Stored
+from .lease import Lease, LeaseError
 from .lease_state import LeaseState, Read, Replace
 
 GIVE_UP_TIMEOUT = 2.0
@@ -91,8 +91,9 @@ class LeaseKeeper:
         self._steady_ms = steady_ms
         self._woken = trio.Event()
         self._changed = trio.Event()
+        self._is_active = False
+        """The broker may be writing: from before it takes the lead until it has stopped."""
         self._is_leading = False
-        self._led_epoch = 0
         self._followed: str | None = None
         self._error: str | None = None
         self._error_limit = LogLimit()
@@ -162,9 +163,9 @@ class LeaseKeeper:
         Returns when the broker writes nothing any more and the engine knows, or after two seconds.
         """
         self._state.stop_leading()
+        self._tell_change()
         with trio.move_on_after(GIVE_UP_TIMEOUT):
-            while self._is_leading or self._state.holds:
-                self._wake()
+            while self._is_active or self._state.holds:
                 await self._changed.wait()
 
     async def _ask_on(self) -> None:
@@ -173,7 +174,7 @@ class LeaseKeeper:
             woken = self._woken
             pause_ms = self._state.due_ms() - self._steady_ms()
             # A lease is given up when the broker has stopped, not before.
-            gives_up = self._is_leading and not self._state.is_ready
+            gives_up = self._is_active and not self._state.is_ready
             if pause_ms > 0 or gives_up:
                 with trio.move_on_after(None if gives_up else pause_ms / 1000):
                     await woken.wait()
@@ -201,48 +202,45 @@ class LeaseKeeper:
             state.was_read(self._steady_ms(), stored)
         else:
             state.was_replaced(self._steady_ms(), stored, is_done=is_done)
-        self._note(error, asked, stored)
+        self._note(error)
 
-    def _note(self, error: str | None, asked: Read | Replace, stored: Stored | None) -> None:
-        """Tell of an engine that fails, once a minute, and of one that works again."""
+    def _note(self, error: str | None) -> None:
+        """Tell of an engine that fails, once a minute, and of one that answers again."""
         if error is not None:
-            if self._error is None or error != self._error:
-                self._error_limit = LogLimit() if self._error is None else self._error_limit
             if count := self._error_limit.take():
-                log.warning("lease not asked for", reason=error, tries=count, leads=self.leads)
+                log.warning("no answer about the lease", reason=error, tries=count)
         elif self._error is not None:
-            log.info("lease asked for again", leads=self.leads)
+            log.info("answers about the lease again", leads=self.leads)
+            self._error_limit = LogLimit()
         self._error = error
-        if isinstance(asked, Replace) and stored is not None:
-            record: LeaseRecord | None = stored.record
-            if record is not None and record.epoch != self._led_epoch and self._state.holds:
-                log.info("lease taken", epoch=record.epoch, in_sync=sorted(record.in_sync))
 
     async def _act_on(self) -> None:
         while True:
             now_ms, changed = self._steady_ms(), self._changed
             leads = self._state.leads(now_ms)
-            if leads and not self._is_leading:
-                self._led_epoch = self._state.epoch
-                await self._broker.take_lead(self._led_epoch)
+            if leads and not self._is_active:
+                self._is_active, self._followed = True, None
+                await self._broker.take_lead(self._state.epoch)
                 self._is_leading = True
-                log.info("leads by lease", epoch=self._led_epoch)
+                log.info("leads by its lease", epoch=self._state.epoch)
                 self._tell_change()
-            elif self._is_leading and not leads:
-                log.warning("leads no more", epoch=self._led_epoch, holder=self._holder())
-                await self._broker.stop_leading()
+            elif self._is_active and not leads:
+                log.warning("leads no more", lease=self.refusal(), error=self._error)
                 self._is_leading = False
+                await self._broker.stop_leading()
+                self._is_active = False
                 self._tell_change()
                 self._wake()
             else:
-                self._follow(leads=leads)
+                if not self._is_active:
+                    self._follow()
                 left_s = (self._state.led_until_ms - now_ms) / 1000 if leads else float("inf")
                 with trio.move_on_after(left_s):
                     await changed.wait()
 
-    def _follow(self, *, leads: bool) -> None:
+    def _follow(self) -> None:
         """Tell the broker of another holder, when it changes."""
-        holder = None if leads or self._state.holds else self._holder()
+        holder = None if self._state.holds else self._holder()
         if holder != self._followed:
             self._followed = holder
             self._broker.follow_holder(holder)
