@@ -61,7 +61,8 @@ class LeaseStatus:
     holder: str | None
     """Address of the broker in the record; None: there is none, or it gave it up."""
     epoch: int
-    in_sync: tuple[str, ...]
+    in_sync: tuple[int, ...]
+    """Ids of the followers that may lead next."""
     left_ms: int
     """How long this broker may lead yet; 0 if it does not."""
     error: str | None
@@ -109,20 +110,26 @@ class LeaseKeeper:
             return None
         return f"this broker does not hold the lease, {self._holder() or 'no broker'} does"
 
-    @property
-    def counted(self) -> frozenset[str]:
-        """Brokers that must have what is acknowledged, beside this one: one of them leads next."""
-        return self._state.counted
-
-    def call_in_sync(self, names: frozenset[str]) -> None:
-        """Have the record name other brokers as in sync; they are ``counted`` until it does not.
+    async def agree(self, ids: frozenset[int | None]) -> bool:
+        """Have the record name these followers as those that are in sync (``Followers.guard``).
 
         Args:
-            names: Their addresses ``host:port``, by which they compete.
+            ids: Of each its ``brokerId``; None of one that cannot take the lease.
+
+        Returns:
+            True when the record names them; False when this broker does not hold it.
+
+        Cancellation: the record may name them, or the next that are asked for.
         """
-        if self._state.holds and names != self._state.members:
-            self._state.members = names
+        state = self._state
+        members = frozenset(one for one in ids if one is not None)
+        while state.holds:
+            if state.record is not None and state.record.in_sync == members == state.counted:
+                return True
+            state.members = members
             self._wake()
+            await self._changed.wait()
+        return False
 
     def force(self) -> None:
         """Take the lease when it is free, in sync or not: an operator says so."""
@@ -247,7 +254,7 @@ class LeaseKeeper:
 
     def _holder(self) -> str | None:
         record = self._state.record
-        return None if record is None or record.holder == "" else record.holder
+        return None if record is None or record.is_given_up else record.holder
 
     def _wake(self) -> None:
         self._woken.set()
