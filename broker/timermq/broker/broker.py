@@ -45,8 +45,12 @@ from .front_end import FrontEnd
 from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
+from .replication.epochs import EpochFile
 from .replication.parked_requests import ParkedRequests
-from .replication.role import BrokerRole, Role
+from .replication.replica_calls import ReplicaCalls
+from .replication.role import MASTER_ID, BrokerRole, Role
+from .replication.role_note import RoleNote
+from .replication.succession import NextLife, NoLink, Succession
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -121,6 +125,11 @@ class Broker:
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
+        self.next_life: NextLife | None = None
+        """How the broker goes on, once ``run`` has returned; None: it was stopped."""
+        self.succession = self._make_succession(RoleNote.load(self.store.disk, self.store.root))
+        """Which replica leads, and how that changes."""
+        self.succession.begin()
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -131,6 +140,7 @@ class Broker:
             saved=self._saver.saved,
             access=self.access,
             tls=self.tls,
+            succession=self.succession,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self._front_end = FrontEnd(
@@ -243,7 +253,54 @@ class Broker:
             finally:
                 self._stop_requested.set()
 
-    async def lead(self, role: BrokerRole = BrokerRole.ASYNC_MASTER) -> None:
+    def abandon(self) -> None:
+        """Give files and lock back behind ``abort``, once ``run`` has returned."""
+        self.timer_store.files.close()
+        self.store.abandon()
+
+    def _make_succession(self, note: RoleNote | None) -> Succession:
+        options, tables = self.options, self.tables
+
+        def followers() -> list[str]:
+            return [
+                address
+                for broker in tables.routes.brokers()
+                if broker.broker_name == options.broker_name
+                for broker_id, address in broker.addresses.items()
+                if broker_id != MASTER_ID
+            ]
+
+        def reign(epoch: int) -> None:
+            for table in (tables.topics, tables.groups, tables.offsets):
+                table.reign(epoch)
+
+        def end(next_life: NextLife) -> None:
+            self.next_life = next_life
+            self._park()
+            self.abort()
+
+        return Succession(
+            cluster_name=options.broker_cluster_name,
+            broker_name=options.broker_name,
+            address=self.endpoint.address,
+            store=self.store,
+            role=self.role,
+            epochs=EpochFile(self.store.disk, self.store.root),
+            calls=ReplicaCalls(open_tcp),
+            link=NoLink(),
+            lead=self.lead,
+            follow=self.follow,
+            reign=reign,
+            end=end,
+            followers=followers,
+            note=note,
+        )
+
+    async def lead(
+        self,
+        role: BrokerRole = BrokerRole.ASYNC_MASTER,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         """Let a follower lead from here on: requests that write are taken, timers deliver.
 
         Nothing may be copied any more. Returns when it leads; what the log has is neither missed
@@ -251,13 +308,14 @@ class Broker:
 
         Args:
             role: One of a master.
+            begin: Called in the step in which the role changes, before anything is written.
 
         Raises:
             RuntimeError: It changes its role just now, or stops.
 
         Cancellation: it leads all the same, soon.
         """
-        await self.timer_store.lead(lambda: self._take_role(role))
+        await self.timer_store.lead(lambda: self._take_role(role, begin))
 
     async def follow(self) -> None:
         """Let a master follow from here on: what is under way is written, then nothing more.
@@ -267,10 +325,11 @@ class Broker:
 
         Cancellation: it follows all the same, soon.
         """
-        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE))
+        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE, lambda: None))
 
-    def _take_role(self, role: BrokerRole) -> None:
+    def _take_role(self, role: BrokerRole, begin: Callable[[], None]) -> None:
         """Take a role in one step; no stage of the timers runs."""
+        begin()
         if role.is_master:
             self.store.unpark()
             self.transactions.begin_anew()
@@ -371,6 +430,7 @@ class Broker:
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
                 services.start_soon(self.name_servers.run, name="registrations")
+                services.start_soon(self.succession.run, name="succession")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
