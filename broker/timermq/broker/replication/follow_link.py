@@ -196,9 +196,7 @@ class FollowLink:
                         await self._take(frame.offset, frame.body)
                 data = await self._receive()
 
-    def _frames(
-        self, feed: Callable[[bytes], Iterable[_Frame]], data: bytes
-    ) -> Iterable[_Frame]:
+    def _frames(self, feed: Callable[[bytes], Iterable[_Frame]], data: bytes) -> Iterable[_Frame]:
         try:
             yield from feed(data)
         except FrameError as error:

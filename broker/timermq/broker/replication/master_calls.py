@@ -135,8 +135,9 @@ class MasterCalls:
         """How far its log reaches (28)."""
         code = RequestCode.GET_BROKER_RUNTIME_INFO
         table = _object(_table(code, await self.call(code)).get("table"))
-        start, end = _number(table.get("commitLogMinOffset")), _number(
-            table.get("commitLogMaxOffset")
+        start, end = (
+            _number(table.get("commitLogMinOffset")),
+            _number(table.get("commitLogMaxOffset")),
         )
         if start is None or end is None:
             raise FollowError("MASTER", "runtime info: expected the ends of the log, found none")

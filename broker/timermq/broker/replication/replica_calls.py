@@ -166,7 +166,7 @@ class ReplicaCalls:
             with trio.move_on_after(timeout):
                 answer = await self._exchange(address, command)
         except (OSError, UnicodeError, ValueError, trio.BrokenResourceError) as error:
-            raise NoReplicaError(f"{address}: {error or type(error).__name__}") from error
+            raise NoReplicaError(f"{address}: {str(error) or type(error).__name__}") from error
         except RemoteProtocolError as error:
             raise NoReplicaError(f"{address}: {error.remark}") from error
         if answer is None:
