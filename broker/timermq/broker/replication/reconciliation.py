@@ -180,9 +180,10 @@ class Reconciliation:
             raise self._error(
                 f"its records are others from {stopped.start} on: they are logs of two brokers"
             )
-        places = list(stopped.log.walk(segment, min(segment + segment_size, position)))
-        at = await _last([at for at, _ in places], lambda one: self._has_record(stopped, one))
-        return next(start + size for start, size in places if start == at)
+        walk = stopped.log.walk(segment, min(segment + segment_size, stopped.end))
+        ends = {at: at + size for at, size in walk if at + size <= position}
+        at = await _last(list(ends), lambda one: self._has_record(stopped, one))
+        return segment if at is None else ends[at]
 
     async def _has_record(self, stopped: StoppedLog, position: int) -> bool:
         """Whether the master has the record at a position as it is here."""

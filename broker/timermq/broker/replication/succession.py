@@ -34,6 +34,9 @@ from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import BrokerRole, Role
 from .role_note import RoleNote
 
+FIRST_EPOCH = Epoch(1, 0)
+"""The epoch of a log that has had no other master."""
+
 BEHIND_MAX = 16 << 20
 """Bytes that a follower may be behind when its master hands over: it gets them while senders
 wait."""
@@ -139,7 +142,7 @@ class Succession:
             OSError: The disk refused.
         """
         if self.role.is_master and self.epochs.epochs.last is None:
-            self.epochs.begin(Epoch(1, self.store.commit_log.min_offset))
+            self.epochs.begin(FIRST_EPOCH)
 
     def report(self) -> EpochReport:
         """What other replicas are told of this one."""
