@@ -46,6 +46,7 @@ from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .replication.epochs import EpochFile
+from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
 from .replication.replica_calls import ReplicaCalls
 from .replication.role import MASTER_ID, BrokerRole, Role
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
-"""Parts of the stop's time for open requests and for the timers; the rest is for the disk."""
+FOLLOWERS_SHARE = 0.1
+"""Parts of the stop's time for open requests, for the timers, and for followers to get what is
+left of the log; the rest is for the disk."""
 
 log = structlog.get_logger("timermq.broker.broker")
 
@@ -106,6 +109,7 @@ class Broker:
             timer_store,
             clock.now_ms,
             address=endpoint.address,
+            ha_address=endpoint.ha_address,
             unique_ids=UniqueIdGenerator(
                 endpoint.store_host,
                 os.getpid(),
@@ -143,6 +147,15 @@ class Broker:
             succession=self.succession,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
+        self.master_side = MasterSide(
+            options,
+            self.store,
+            self.tables.followers,
+            endpoint.sockets,
+            listens=endpoint.ha_listener is not None,
+            is_master=lambda: self.role.is_master,
+        )
+        """The links of followers."""
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -246,6 +259,7 @@ class Broker:
                     vip_listen=self.endpoint.vip_listen,
                     namesrv_listen=self.endpoint.namesrv_listen,
                     metrics_listen=self.endpoint.metrics_listen,
+                    ha_listen=self.endpoint.ha_listen,
                     store=self.store.root,
                 )
                 task_status.started(self.endpoint)
@@ -429,6 +443,9 @@ class Broker:
                 await services.start(self._front_end.run, self.endpoint.listeners, name="front end")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
+                if self.endpoint.ha_listener is not None:
+                    listener = self.endpoint.ha_listener
+                    await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
                 services.start_soon(self.succession.run, name="succession")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
@@ -466,6 +483,8 @@ class Broker:
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
+        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE):
+            await self.master_side.drain()
         if requests.cancelled_caught or timers.cancelled_caught:
             log.warning(
                 "stop cut short",
