@@ -45,8 +45,13 @@ from .front_end import FrontEnd
 from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
+from .replication.epochs import EpochFile
+from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
-from .replication.role import BrokerRole, Role
+from .replication.replica_calls import ReplicaCalls
+from .replication.role import MASTER_ID, BrokerRole, Role
+from .replication.role_note import RoleNote
+from .replication.succession import NextLife, NoLink, Succession
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -58,7 +63,9 @@ if TYPE_CHECKING:
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
-"""Parts of the stop's time for open requests and for the timers; the rest is for the disk."""
+FOLLOWERS_SHARE = 0.1
+"""Parts of the stop's time for open requests, for the timers, and for followers to get what is
+left of the log; the rest is for the disk."""
 
 log = structlog.get_logger("timermq.broker.broker")
 
@@ -102,6 +109,7 @@ class Broker:
             timer_store,
             clock.now_ms,
             address=endpoint.address,
+            ha_address=endpoint.ha_address,
             unique_ids=UniqueIdGenerator(
                 endpoint.store_host,
                 os.getpid(),
@@ -121,6 +129,11 @@ class Broker:
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
+        self.next_life: NextLife | None = None
+        """How the broker goes on, once ``run`` has returned; None: it was stopped."""
+        self.succession = self._make_succession(RoleNote.load(self.store.disk, self.store.root))
+        """Which replica leads, and how that changes."""
+        self.succession.begin()
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -131,8 +144,18 @@ class Broker:
             saved=self._saver.saved,
             access=self.access,
             tls=self.tls,
+            succession=self.succession,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
+        self.master_side = MasterSide(
+            options,
+            self.store,
+            self.tables.followers,
+            endpoint.sockets,
+            listens=endpoint.ha_listener is not None,
+            is_master=lambda: self.role.is_master,
+        )
+        """The links of followers."""
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -236,6 +259,7 @@ class Broker:
                     vip_listen=self.endpoint.vip_listen,
                     namesrv_listen=self.endpoint.namesrv_listen,
                     metrics_listen=self.endpoint.metrics_listen,
+                    ha_listen=self.endpoint.ha_listen,
                     store=self.store.root,
                 )
                 task_status.started(self.endpoint)
@@ -243,7 +267,54 @@ class Broker:
             finally:
                 self._stop_requested.set()
 
-    async def lead(self, role: BrokerRole = BrokerRole.ASYNC_MASTER) -> None:
+    def abandon(self) -> None:
+        """Give files and lock back behind ``abort``, once ``run`` has returned."""
+        self.timer_store.files.close()
+        self.store.abandon()
+
+    def _make_succession(self, note: RoleNote | None) -> Succession:
+        options, tables = self.options, self.tables
+
+        def followers() -> list[str]:
+            return [
+                address
+                for broker in tables.routes.brokers()
+                if broker.broker_name == options.broker_name
+                for broker_id, address in broker.addresses.items()
+                if broker_id != MASTER_ID
+            ]
+
+        def reign(epoch: int) -> None:
+            for table in (tables.topics, tables.groups, tables.offsets):
+                table.reign(epoch)
+
+        def end(next_life: NextLife) -> None:
+            self.next_life = next_life
+            self._park()
+            self.abort()
+
+        return Succession(
+            cluster_name=options.broker_cluster_name,
+            broker_name=options.broker_name,
+            address=self.endpoint.address,
+            store=self.store,
+            role=self.role,
+            epochs=EpochFile(self.store.disk, self.store.root),
+            calls=ReplicaCalls(open_tcp),
+            link=NoLink(),
+            lead=self.lead,
+            follow=self.follow,
+            reign=reign,
+            end=end,
+            followers=followers,
+            note=note,
+        )
+
+    async def lead(
+        self,
+        role: BrokerRole = BrokerRole.ASYNC_MASTER,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         """Let a follower lead from here on: requests that write are taken, timers deliver.
 
         Nothing may be copied any more. Returns when it leads; what the log has is neither missed
@@ -251,13 +322,14 @@ class Broker:
 
         Args:
             role: One of a master.
+            begin: Called in the step in which the role changes, before anything is written.
 
         Raises:
             RuntimeError: It changes its role just now, or stops.
 
         Cancellation: it leads all the same, soon.
         """
-        await self.timer_store.lead(lambda: self._take_role(role))
+        await self.timer_store.lead(lambda: self._take_role(role, begin))
 
     async def follow(self) -> None:
         """Let a master follow from here on: what is under way is written, then nothing more.
@@ -267,10 +339,11 @@ class Broker:
 
         Cancellation: it follows all the same, soon.
         """
-        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE))
+        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE, lambda: None))
 
-    def _take_role(self, role: BrokerRole) -> None:
+    def _take_role(self, role: BrokerRole, begin: Callable[[], None]) -> None:
         """Take a role in one step; no stage of the timers runs."""
+        begin()
         if role.is_master:
             self.store.unpark()
             self.transactions.begin_anew()
@@ -370,7 +443,11 @@ class Broker:
                 await services.start(self._front_end.run, self.endpoint.listeners, name="front end")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
+                if self.endpoint.ha_listener is not None:
+                    listener = self.endpoint.ha_listener
+                    await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
+                services.start_soon(self.succession.run, name="succession")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
@@ -406,6 +483,8 @@ class Broker:
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
+        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE):
+            await self.master_side.drain()
         if requests.cancelled_caught or timers.cancelled_caught:
             log.warning(
                 "stop cut short",

@@ -32,6 +32,11 @@ class Endpoint:
     """None without RocketMQ's VIP channel."""
     store_host: bytes
     """``address`` as records and message ids hold it."""
+    ha_listener: Listener | None = None
+    """Where followers link; None: they cannot."""
+    ha_listen: str | None = None
+    ha_address: str = ""
+    """``host:port`` that followers are told to connect to; empty without a listener."""
     sockets: Sockets = attrs.field(factory=KernelSockets)
     """Reads and writes the connections that come in."""
 
@@ -46,11 +51,13 @@ class Endpoint:
         namesrv: trio.SocketListener | None = None
         metrics: trio.SocketListener | None = None
         vip: trio.SocketListener | None = None
+        followers: trio.SocketListener | None = None
         try:
             if options.serves_namesrv:
                 namesrv = await bind(options.namesrv_listen_host, options.namesrv_listen_port)
             if options.metrics_listen_enable:
                 metrics = await bind(options.metrics_listen_host, options.metrics_listen_port)
+            followers = await _bind_ha(options)
             own_port = main.socket.getsockname()[1]
             # The last: it takes no port that a setting names.
             vip = await _bind_vip(options, own_port)
@@ -63,10 +70,13 @@ class Endpoint:
                 namesrv_listen=None if namesrv is None else _name(namesrv),
                 vip_listen=None if vip is None else _name(vip),
                 metrics_listener=metrics,
+                ha_listener=followers,
+                ha_listen=None if followers is None else _name(followers),
+                ha_address=_ha_address(host, followers),
                 store_host=pack_host(await _ipv4_address(host), port),
             )
         except BaseException:
-            for listener in filter(None, (main, namesrv, metrics, vip)):
+            for listener in filter(None, (main, namesrv, metrics, vip, followers)):
                 listener.socket.close()
             raise
 
@@ -78,9 +88,28 @@ class Endpoint:
     def close(self) -> None:
         """Close the listening sockets, and what waits for the others."""
         self.sockets.close()
-        for listener in (*self.listeners, self.metrics_listener):
+        for listener in (*self.listeners, self.metrics_listener, self.ha_listener):
             if isinstance(listener, trio.SocketListener):
                 listener.socket.close()
+
+
+async def _bind_ha(options: BrokerOptions) -> trio.SocketListener | None:
+    """Listen for followers, if a setting asks for it.
+
+    Raises:
+        OSError: The port cannot be had; the message names the setting.
+    """
+    if options.ha_listen_port is None:
+        return None
+    try:
+        return await bind(options.ha_listen_host or options.listen_host, options.ha_listen_port)
+    except OSError as error:
+        raise OSError(error.errno, f"ha_listen_port (haListenPort): {error.strerror}") from error
+
+
+def _ha_address(host: str, listener: trio.SocketListener | None) -> str:
+    """The advertised host with the port of the followers' listener."""
+    return "" if listener is None else f"{host}:{listener.socket.getsockname()[1]}"
 
 
 async def _bind_vip(options: BrokerOptions, own_port: int) -> trio.SocketListener | None:

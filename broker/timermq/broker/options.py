@@ -382,8 +382,6 @@ JAVA_NAMES = {
     "check_crc_on_recover": "checkCRCOnRecover",
     "clean_resource_interval_ms": "cleanResourceInterval",
     "file_reserved_time_hours": "fileReservedTime",
-    "follow_interval_ms": "followInterval",
-    "follow_tables_interval_ms": "followTablesInterval",
     "ha_housekeeping_interval_ms": "haHousekeepingInterval",
     "ha_max_time_slave_not_catchup_ms": "haMaxTimeSlaveNotCatchup",
     "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",

@@ -29,6 +29,7 @@ from .namesrv.own_broker import OwnBroker
 from .namesrv.route_table import RouteTable
 from .options import BrokerOptions
 from .pool import Pools
+from .replication.followers import Followers
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 
@@ -43,6 +44,7 @@ class Tables:
     clients: ClientRegistry
     long_polling: LongPolling
     durable: DurableAnswers
+    followers: Followers
     locks: QueueLockTable
     rates: BrokerRates
     stats: BrokerStats
@@ -65,6 +67,7 @@ def make_tables(
     timer_store: TimerMessageStore,
     now_ms: Callable[[], int],
     address: str,
+    ha_address: str,
     work_seconds: Callable[[], float],
 ) -> Tables:
     """Make the tables of a broker that clients connect to at ``address``; nothing is read yet."""
@@ -79,6 +82,7 @@ def make_tables(
         costly,
         held_per_session_max=options.held_pulls_per_connection_max,
     )
+    followers = Followers(options, timer_store.store.commit_log, trio.current_time)
     stats = _make_stats(options, timer_store, now_ms)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
@@ -94,12 +98,15 @@ def make_tables(
         pools=pools,
         costly=costly,
         long_polling=long_polling,
-        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max, stats.put_times),
+        durable=DurableAnswers(
+            timer_store.store, options.unflushed_answers_max, stats.put_times, followers
+        ),
+        followers=followers,
         rates=stats.rates,
         stats=stats,
         put_times=stats.put_times,
         routes=RouteTable(current_time=trio.current_time, options=options),
-        own=OwnBroker(options=options, topics=topics, address=address),
+        own=OwnBroker(options=options, topics=topics, address=address, ha_address=ha_address),
         texts=KvConfigTable(),
         topics_made=Durations(now_ms),
         groups_made=Durations(now_ms),

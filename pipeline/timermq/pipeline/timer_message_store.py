@@ -52,6 +52,7 @@ from .recovery.needed_records import needed_from
 from .recovery.timer_files import TimerFiles
 from .recovery.timer_flush import TimerFlush
 from .recovery.timer_recovery import recover
+from .stages.copied_slots import CopiedSlots
 from .stages.dequeue_get import DequeueGet
 from .stages.dequeue_get_message import DequeueGetMessage
 from .stages.dequeue_put_message import DequeuePutMessage
@@ -297,6 +298,19 @@ class TimerMessageStore:
         Cancellation: it leads all the same, soon.
         """
         await self._take_turn(_Turn(is_parked=False, begin=begin))
+
+    def pass_slots(self, *, read_ms: int, queue_offset: int, scan_py: int) -> bool:
+        """Take slots as delivered by the master that is followed; see ``CopiedSlots.pass_by``."""
+        if not self.is_parked:
+            return False
+        slots = CopiedSlots(
+            store=self.store,
+            timer_log=self.files.timer_log,
+            wheel=self.files.wheel,
+            state=self.state,
+            options=self.options,
+        )
+        return slots.pass_by(read_ms=read_ms, queue_offset=queue_offset, scan_py=scan_py)
 
     async def follow(self, begin: Callable[[], None]) -> None:
         """Park a service that delivers; returns when what was under way is written.

@@ -298,6 +298,18 @@ class MessageStore:
         """
         return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
 
+    def confirm_by(self, confirm_offset: Callable[[], int]) -> None:
+        """Let queues show only what is before a position; ``dispatch`` when it has moved."""
+        self._maintenance.confirm_offset = confirm_offset
+
+    def refuse_by(self, refusal: Callable[[], str | None]) -> None:
+        """Refuse sends as long as a function gives a reason; what ``even_when_full`` goes on."""
+        self._writer.replicas_refusal = refusal
+
+    async def wait_appended(self) -> None:
+        """Wait until something is put; what was put before does not count."""
+        await self._maintenance.wait_appended()
+
     async def flush(self, *, noted: bool = False) -> None:
         """Make all that was put durable, and note it if wanted; StoreFailedError if that failed."""
         await (self._maintenance.flush_noted() if noted else self._maintenance.flush())

@@ -100,6 +100,9 @@ class StoreMaintenance:
         self._appended = trio.lowlevel.ParkingLot()
         self._gathering = trio.lowlevel.ParkingLot()
         """The parking lot in which follow_index waits for more records."""
+        self.confirm_offset: Callable[[], int] | None = None
+        """Says up to where queues may be complete: what other replicas have; None, and in a copy:
+        the own log's end."""
         self.files_lock = trio.Lock()
         """Held while files of queues and index are synced or removed: never both at once."""
 
@@ -110,6 +113,10 @@ class StoreMaintenance:
             self._appended.unpark_all()
         if self._gathering and self._has_gathered():
             self._gathering.unpark_all()
+
+    async def wait_appended(self) -> None:
+        """Wait until something is appended."""
+        await self._appended.park()
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Serve until cancelled.
@@ -247,8 +254,11 @@ class StoreMaintenance:
         if self._commit.failure is not None:
             return
         is_sync = self._options.is_sync_flush
+        limit = self._log.flushed_where if is_sync else self._log.max_offset
+        if self.confirm_offset is not None and not self._cleaner.is_copy:
+            limit = min(limit, self.confirm_offset())
         try:
-            self._dispatcher.advance(self._log.flushed_where if is_sync else self._log.max_offset)
+            self._dispatcher.advance(limit)
         except StoreFailedError as error:
             self._commit.fail(error)
 

@@ -59,6 +59,8 @@ class StoreWriter:
         self.refused_count = 0
         self.closed: str | None = None
         """Why nothing is stored any more."""
+        self.replicas_refusal: Callable[[], str | None] | None = None
+        """Says why sends are refused for want of replicas; None without any."""
         self._options = options
         self._log = log
         self._records = RecordWriter(options, topic_queues, store_host)
@@ -153,6 +155,10 @@ class StoreWriter:
             return PutResult(status, remark=f"consume queue: {self._dispatcher.failure}")
         if self._cleaner.refusal is not None and not even_when_full:
             return PutResult(status, remark=self._cleaner.refusal)
+        if self.replicas_refusal is not None and not even_when_full:
+            remark = self.replicas_refusal()
+            if remark is not None:
+                return PutResult(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, remark=remark)
         if self._options.is_sync_flush:
             unflushed = self._log.max_offset - self._log.flushed_where
             limit = self._options.unflushed_size_max

@@ -27,14 +27,10 @@ class OwnBroker:
     topics: TopicConfigTable
     address: str
     """``host:port`` that clients connect to."""
+    ha_address: str = ""
+    """``host:port`` that followers connect to; empty: they cannot."""
     is_wiped: bool = attrs.field(default=False, init=False)
     """An operator has taken the write permission away in the name server of our own."""
-
-    @property
-    def ha_address(self) -> str:
-        """Address that slaves would connect to: there is no listener."""
-        host, _, port = self.address.rpartition(":")
-        return f"{host}:{int(port) + 1}"
 
     def broker_data(self) -> BrokerData:
         """Name, cluster and address, as a route has them."""

@@ -192,6 +192,16 @@ class EpochFile:
         """
         self.save(self.epochs.begun(epoch))
 
+    def copy(self, epoch: Epoch) -> None:
+        """Note durably the epoch of bytes that are about to be copied (blocking).
+
+        Raises:
+            ValueError: It is not the newest one, nor above it.
+            OSError: The disk refused; nothing has changed.
+        """
+        if epoch != self.epochs.last:
+            self.begin(epoch)
+
     def cut(self, end: int) -> None:
         """Note durably that the log ends at a position (blocking).
 

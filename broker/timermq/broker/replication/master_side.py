@@ -1,0 +1,91 @@
+"""A broker's side towards its followers: their links, and all that waits for what they have.
+
+A broker that listens for no follower pays nothing for it: store and answers ask for no replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from timermq.timerstore.message_store import MessageStore
+
+from ..options import BrokerOptions
+from ..server import Listener
+from ..sockets import Sockets
+from .followers import Followers
+from .ha_frames import EpochStart
+from .ha_service import HaService
+from .link_security import master_context, read_secret
+from .master_link import FIRST_EPOCH, MasterIdentity
+
+
+class MasterSide:
+    """Feeds followers, and lets the store wait for them.
+
+    Args:
+        options: Settings of the link, and what is asked of followers.
+        store: Its log is replicated.
+        followers: Of this broker.
+        sockets: Know who is at the other end of a link.
+        listens: Whether followers can link: there is a listener, or streams are brought.
+        is_master: Whether this broker leads now.
+
+    Raises:
+        SecretError: The file of the secret cannot be used.
+        TlsError: The certificates of the link cannot be used.
+    """
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        store: MessageStore,
+        followers: Followers,
+        sockets: Sockets,
+        *,
+        listens: bool,
+        is_master: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.epochs: Callable[[], Sequence[EpochStart]] = lambda: (FIRST_EPOCH,)
+        """The epochs of the log, oldest first."""
+        self.listens = listens
+        self._options = options
+        self._followers = followers
+        self.service = HaService(
+            options,
+            MasterIdentity(
+                broker_name=options.broker_name,
+                secret=read_secret(options.ha_secret_file),
+                epochs=lambda: self.epochs(),
+            ),
+            store,
+            followers,
+            sockets,
+            context=master_context(options),
+            is_master=is_master,
+        )
+        if not listens:
+            return
+        store.pins.add("followers", followers.needed_from)
+        store.refuse_by(followers.refusal)
+        if not followers.is_confirmed_alone:
+            store.confirm_by(followers.confirm_offset)
+            followers.on_change(lambda: _dispatch(store))
+
+    async def run(
+        self,
+        listener: Listener | None,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve followers until cancelled; without a listener, those that are brought."""
+        await self.service.run(listener, task_status=task_status)
+
+    async def drain(self) -> None:
+        """Wait until every linked follower has the whole log."""
+        await self.service.drain()
+
+
+def _dispatch(store: MessageStore) -> None:
+    store.dispatch()
