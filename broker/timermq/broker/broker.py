@@ -45,13 +45,11 @@ from .front_end import FrontEnd
 from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
-from .replication.epochs import EpochFile
 from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
-from .replication.replica_calls import ReplicaCalls
-from .replication.role import MASTER_ID, BrokerRole, Role
-from .replication.role_note import RoleNote
-from .replication.succession import NextLife, NoLink, Succession
+from .replication.role import BrokerRole, Role
+from .replication.succession import NextLife
+from .replication.succession_parts import succession_of
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -131,9 +129,8 @@ class Broker:
         )
         self.next_life: NextLife | None = None
         """How the broker goes on, once ``run`` has returned; None: it was stopped."""
-        self.succession = self._make_succession(RoleNote.load(self.store.disk, self.store.root))
+        self.succession = succession_of(self)
         """Which replica leads, and how that changes."""
-        self.succession.begin()
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -156,6 +153,9 @@ class Broker:
             is_master=lambda: self.role.is_master,
         )
         """The links of followers."""
+        if self.master_side.listens:
+            self.succession.begin_first()
+        self.master_side.epochs = self.succession.epoch_starts
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -272,43 +272,11 @@ class Broker:
         self.timer_store.files.close()
         self.store.abandon()
 
-    def _make_succession(self, note: RoleNote | None) -> Succession:
-        options, tables = self.options, self.tables
-
-        def followers() -> list[str]:
-            return [
-                address
-                for broker in tables.routes.brokers()
-                if broker.broker_name == options.broker_name
-                for broker_id, address in broker.addresses.items()
-                if broker_id != MASTER_ID
-            ]
-
-        def reign(epoch: int) -> None:
-            for table in (tables.topics, tables.groups, tables.offsets):
-                table.reign(epoch)
-
-        def end(next_life: NextLife) -> None:
-            self.next_life = next_life
-            self._park()
-            self.abort()
-
-        return Succession(
-            cluster_name=options.broker_cluster_name,
-            broker_name=options.broker_name,
-            address=self.endpoint.address,
-            store=self.store,
-            role=self.role,
-            epochs=EpochFile(self.store.disk, self.store.root),
-            calls=ReplicaCalls(open_tcp),
-            link=NoLink(),
-            lead=self.lead,
-            follow=self.follow,
-            reign=reign,
-            end=end,
-            followers=followers,
-            note=note,
-        )
+    def go_on(self, next_life: NextLife) -> None:
+        """End at once, as ``abort`` does, to go on in another role; nothing more is written."""
+        self.next_life = next_life
+        self._park()
+        self.abort()
 
     async def lead(
         self,
