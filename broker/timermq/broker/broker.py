@@ -42,12 +42,12 @@ from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
 from .front_end import FrontEnd
-from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
+from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
-from .replication.role import BrokerRole, Role
+from .replication.role import BrokerRole
 from .replication.succession import NextLife
 from .replication.succession_parts import succession_of
 from .security.access_control import AccessControl
@@ -58,6 +58,7 @@ from .transactions.transactions import Transactions
 if TYPE_CHECKING:
     from .metrics.http_server import HttpServer
     from .metrics.metrics_page import MetricsPage
+    from .replication.following import Following
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
@@ -78,6 +79,7 @@ class Broker:
         clock: The wall clock.
         stop_timeout_ms: Bound of a graceful stop.
         work_seconds: How long this thread has worked so far.
+        open_stream: Opens connections to name servers and to the master.
     """
 
     def __init__(
@@ -89,10 +91,10 @@ class Broker:
         clock: WatchedClock,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
         work_seconds: Callable[[], float] = time.thread_time,
+        open_stream: OpenStream = open_tcp,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
-        self.role = Role(options.first_role, options.follower_id)
         self.endpoint = endpoint
         self.timer_store = timer_store
         self.store = timer_store.store
@@ -117,8 +119,10 @@ class Broker:
             work_seconds=work_seconds,
         )
         self.tables = parts.tables
+        self.role = parts.tables.role
+        self._open_stream = open_stream
         self.name_servers = NameServerLinks(
-            options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
+            _registered_at(options), self.tables.own, over_tls(options, open_stream)
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -278,6 +282,20 @@ class Broker:
         self._park()
         self.abort()
 
+    @cached_property
+    def following(self) -> Following:
+        """The task that copies the master's log, made at its first use."""
+        # Imported late: most brokers follow none.
+        from .replication.following import follow
+
+        return follow(
+            self.options,
+            self.tables,
+            self.timer_store,
+            named=self.name_servers.master,
+            open_stream=self._open_stream,
+        )
+
     async def lead(
         self,
         role: BrokerRole = BrokerRole.ASYNC_MASTER,
@@ -416,6 +434,7 @@ class Broker:
                     await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
                 services.start_soon(self.succession.run, name="succession")
+                services.start_soon(self._follow_master, name="following")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
@@ -438,6 +457,10 @@ class Broker:
         with self._ingesting:
             work = self.processors.bulk.ingest_task.run
             await self.role.run_while(is_master=True, work=work)
+
+    async def _follow_master(self) -> None:
+        await self.role.wait(is_master=False)
+        await self.following.run()
 
     async def _check_transactions(self) -> None:
         await self.role.run_while(is_master=True, work=self.transaction_check.run)
@@ -480,9 +503,17 @@ class Broker:
             tables.topics.restore(topic, queue_nums)
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
+        tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
+
+
+def _registered_at(options: BrokerOptions) -> list[str]:
+    """The name servers to register with: those of the settings, or the master that is followed."""
+    if options.namesrv_addresses or options.follow is None:
+        return options.namesrv_addresses
+    return [options.follow]
 
 
 def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
