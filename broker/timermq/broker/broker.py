@@ -42,16 +42,14 @@ from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
 from .front_end import FrontEnd
-from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
+from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
-from .replication.epochs import EpochFile
 from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
-from .replication.replica_calls import ReplicaCalls
-from .replication.role import MASTER_ID, BrokerRole, Role
-from .replication.role_note import RoleNote
-from .replication.succession import NextLife, NoLink, Succession
+from .replication.role import BrokerRole
+from .replication.succession import NextLife
+from .replication.succession_parts import succession_of
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -60,6 +58,7 @@ from .transactions.transactions import Transactions
 if TYPE_CHECKING:
     from .metrics.http_server import HttpServer
     from .metrics.metrics_page import MetricsPage
+    from .replication.following import Following
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
@@ -80,6 +79,7 @@ class Broker:
         clock: The wall clock.
         stop_timeout_ms: Bound of a graceful stop.
         work_seconds: How long this thread has worked so far.
+        open_stream: Opens connections to name servers and to the master.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Broker:
         clock: WatchedClock,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
         work_seconds: Callable[[], float] = time.thread_time,
+        open_stream: OpenStream = open_tcp,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
-        self.role = Role(options.first_role, options.follower_id)
         self.endpoint = endpoint
         self.timer_store = timer_store
         self.store = timer_store.store
@@ -119,8 +119,10 @@ class Broker:
             work_seconds=work_seconds,
         )
         self.tables = parts.tables
+        self.role = parts.tables.role
+        self._open_stream = open_stream
         self.name_servers = NameServerLinks(
-            options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
+            _registered_at(options), self.tables.own, over_tls(options, open_stream)
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -131,9 +133,8 @@ class Broker:
         )
         self.next_life: NextLife | None = None
         """How the broker goes on, once ``run`` has returned; None: it was stopped."""
-        self.succession = self._make_succession(RoleNote.load(self.store.disk, self.store.root))
+        self.succession = succession_of(self)
         """Which replica leads, and how that changes."""
-        self.succession.begin()
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -156,6 +157,9 @@ class Broker:
             is_master=lambda: self.role.is_master,
         )
         """The links of followers."""
+        if self.master_side.listens:
+            self.succession.begin_first()
+        self.master_side.epochs = self.succession.epoch_starts
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -272,42 +276,24 @@ class Broker:
         self.timer_store.files.close()
         self.store.abandon()
 
-    def _make_succession(self, note: RoleNote | None) -> Succession:
-        options, tables = self.options, self.tables
+    def go_on(self, next_life: NextLife) -> None:
+        """End at once, as ``abort`` does, to go on in another role; nothing more is written."""
+        self.next_life = next_life
+        self._park()
+        self.abort()
 
-        def followers() -> list[str]:
-            return [
-                address
-                for broker in tables.routes.brokers()
-                if broker.broker_name == options.broker_name
-                for broker_id, address in broker.addresses.items()
-                if broker_id != MASTER_ID
-            ]
+    @cached_property
+    def following(self) -> Following:
+        """The task that copies the master's log, made at its first use."""
+        # Imported late: most brokers follow none.
+        from .replication.following import follow
 
-        def reign(epoch: int) -> None:
-            for table in (tables.topics, tables.groups, tables.offsets):
-                table.reign(epoch)
-
-        def end(next_life: NextLife) -> None:
-            self.next_life = next_life
-            self._park()
-            self.abort()
-
-        return Succession(
-            cluster_name=options.broker_cluster_name,
-            broker_name=options.broker_name,
-            address=self.endpoint.address,
-            store=self.store,
-            role=self.role,
-            epochs=EpochFile(self.store.disk, self.store.root),
-            calls=ReplicaCalls(open_tcp),
-            link=NoLink(),
-            lead=self.lead,
-            follow=self.follow,
-            reign=reign,
-            end=end,
-            followers=followers,
-            note=note,
+        return follow(
+            self.options,
+            self.tables,
+            self.timer_store,
+            named=self.name_servers.master,
+            open_stream=self._open_stream,
         )
 
     async def lead(
@@ -448,6 +434,7 @@ class Broker:
                     await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
                 services.start_soon(self.succession.run, name="succession")
+                services.start_soon(self._follow_master, name="following")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
@@ -470,6 +457,10 @@ class Broker:
         with self._ingesting:
             work = self.processors.bulk.ingest_task.run
             await self.role.run_while(is_master=True, work=work)
+
+    async def _follow_master(self) -> None:
+        await self.role.wait(is_master=False)
+        await self.following.run()
 
     async def _check_transactions(self) -> None:
         await self.role.run_while(is_master=True, work=self.transaction_check.run)
@@ -512,9 +503,17 @@ class Broker:
             tables.topics.restore(topic, queue_nums)
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
+        tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
+
+
+def _registered_at(options: BrokerOptions) -> list[str]:
+    """The name servers to register with: those of the settings, or the master that is followed."""
+    if options.namesrv_addresses or options.follow is None:
+        return options.namesrv_addresses
+    return [options.follow]
 
 
 def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:

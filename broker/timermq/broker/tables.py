@@ -29,7 +29,9 @@ from .namesrv.own_broker import OwnBroker
 from .namesrv.route_table import RouteTable
 from .options import BrokerOptions
 from .pool import Pools
+from .replication.follow_state import FollowState
 from .replication.followers import Followers
+from .replication.role import Role
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 
@@ -59,6 +61,9 @@ class Tables:
     groups_made: Durations[None]
     calls: ClientCalls
     questions: SubscriptionQuestions
+    role: Role
+    follow_state: FollowState = attrs.Factory(FollowState)
+    """How it stands with the master, if there is one."""
     resets: OffsetResets = attrs.Factory(OffsetResets)
 
 
@@ -85,6 +90,7 @@ def make_tables(
     followers = Followers(options, timer_store.store.commit_log, trio.current_time)
     stats = _make_stats(options, timer_store, now_ms)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
+    role = Role(options.first_role, options.follower_id)
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
     return Tables(
         topics=topics,
@@ -106,7 +112,10 @@ def make_tables(
         stats=stats,
         put_times=stats.put_times,
         routes=RouteTable(current_time=trio.current_time, options=options),
-        own=OwnBroker(options=options, topics=topics, address=address, ha_address=ha_address),
+        role=role,
+        own=OwnBroker(
+            options=options, topics=topics, address=address, ha_address=ha_address, role=role
+        ),
         texts=KvConfigTable(),
         topics_made=Durations(now_ms),
         groups_made=Durations(now_ms),

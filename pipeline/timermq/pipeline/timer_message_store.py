@@ -310,7 +310,12 @@ class TimerMessageStore:
             state=self.state,
             options=self.options,
         )
-        return slots.pass_by(read_ms=read_ms, queue_offset=queue_offset, scan_py=scan_py)
+        try:
+            return slots.pass_by(read_ms=read_ms, queue_offset=queue_offset, scan_py=scan_py)
+        except ChainError as damage:
+            log.error("timer log is damaged", exc_info=damage)
+            self._make_anew()
+            return False
 
     async def follow(self, begin: Callable[[], None]) -> None:
         """Park a service that delivers; returns when what was under way is written.

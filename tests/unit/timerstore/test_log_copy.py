@@ -124,6 +124,8 @@ def test_a_promoted_copy_goes_on_behind() -> None:
     store = copied(DATA)
     assert store.put([message()])[0].remark == "copy"
     store.unpark()
+    with pytest.raises(CopyError, match="a log of its own"):
+        trio.run(store.log_copy.append, store.commit_log.max_offset, b"")
     put_bodies(store, "new")
     put_bodies(SOURCE_LIKE := filled(), "new")
 
@@ -170,6 +172,7 @@ def changed(at: int, byte: int) -> bytes:
 def test_what_is_no_log_is_refused(offset: int, data: bytes, said: str) -> None:
     """Nothing of it comes to the store."""
     store = open_store(MemoryDisk())
+    store.park("copy")
     with pytest.raises(CopyError, match=said.replace("(", "\\(")):
         trio.run(store.log_copy.append, offset, data)
     assert log_bytes(store) == b""
@@ -180,6 +183,7 @@ def test_what_came_before_the_fault_stays() -> None:
     (first, size, _), second = units(SOURCE)["T", 0][1][0], units(SOURCE)["U", 0][1][0]
     assert (first, second[0]) == (0, size)
     store = open_store(MemoryDisk())
+    store.park("copy")
     with pytest.raises(CopyError, match=f"at {size}: expected a record"):
         trio.run(store.log_copy.append, 0, changed(size + 4, 0)[:SEGMENT_SIZE])
     assert store.log_copy.begin() == size

@@ -92,6 +92,8 @@ class LogCopy:
     ) -> None:
         self.copied = 0
         """Records copied so far."""
+        self.is_open = False
+        """Whether the log is a copy now: it takes bytes."""
         self.damaged = 0
         """Those of them whose body is not the one that was stored."""
         self._log = log
@@ -156,6 +158,8 @@ class LogCopy:
         return self._log.max_offset
 
     def _check_place(self, offset: int, size: int) -> None:
+        if not self.is_open:
+            raise CopyError("commit log: expected a copy, found a log of its own")
         segment_size = self._log.segment_size
         if self.is_empty and not self._rest:
             if offset % segment_size:

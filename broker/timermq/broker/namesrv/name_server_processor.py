@@ -115,11 +115,19 @@ class NameServerProcessor:
                 cluster=identity.cluster,
                 topics=len(found.topics),
             )
-        ext: dict[str, str] = {}
+        return command.answer(ResponseCode.SUCCESS, ext=self._master_of(identity))
+
+    def _master_of(self, identity: BrokerIdentity) -> dict[str, str]:
+        """Where a follower finds its master; nothing for a master."""
+        if identity.broker_id == MASTER_ID:
+            return {}
+        own = self.own
+        if identity.broker_name == own.options.broker_name and own.role.is_master:
+            return {"masterAddr": own.address, "haServerAddr": own.ha_address}
         master = self.routes.master(identity.broker_name)
-        if identity.broker_id != MASTER_ID and master is not None:
-            ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
-        return command.answer(ResponseCode.SUCCESS, ext=ext)
+        if master is None:
+            return {}
+        return {"masterAddr": master.address, "haServerAddr": master.ha_address}
 
     def unregister(self, _session: Session, command: Command) -> Command:
         """A broker says goodbye (104)."""
@@ -244,17 +252,20 @@ class NameServerProcessor:
         """Whether it is this broker that registers with itself.
 
         Raises:
-            RefusedError: Another one has its name (1).
+            RefusedError: Another one has its name and its place (1).
         """
         if identity.broker_name != self.own.options.broker_name:
             return False
         if identity.address == self.own.address:
             return True
+        if identity.broker_id != self.own.role.broker_id:
+            return False
         raise RefusedError(
             ResponseCode.SYSTEM_ERROR,
             "BROKER_NAME",
             f"{identity.broker_name} is the broker at {self.own.address}, of which this name "
-            f"server is a part: the one at {identity.address} needs another broker_name",
+            f"server is a part: the one at {identity.address} needs another broker_name, or, to "
+            "follow it, another broker_id",
         )
 
 

@@ -66,6 +66,10 @@ class MasterTimer:
     """Entries of the timer topic before it are linked."""
 
 
+class RefusedCallError(FollowError):
+    """The master has answered, and not with what was asked for."""
+
+
 class MasterCalls:
     """The requests.
 
@@ -82,7 +86,8 @@ class MasterCalls:
         """Ask one question; the answer, if it is a success.
 
         Raises:
-            FollowError: The master does not answer, or refuses.
+            RefusedCallError: The master refuses.
+            FollowError: It does not answer.
         """
         opaque = next(self._opaques) & 0x7FFFFFFF
         command = Command(
@@ -101,7 +106,7 @@ class MasterCalls:
             except RemoteProtocolError as error:
                 raise FollowError("MASTER", error.remark) from error
             if answer.code != ResponseCode.SUCCESS:
-                raise FollowError(
+                raise RefusedCallError(
                     "MASTER", f"request {code} is refused with {answer.code}: {answer.remark}"
                 )
             return answer

@@ -30,6 +30,7 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..refusal import RefusedError
 from .epochs import Epoch, EpochFile
+from .ha_frames import EpochStart
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import BrokerRole, Role
 from .role_note import RoleNote
@@ -143,6 +144,11 @@ class Succession:
         """
         if self.role.is_master and self.epochs.epochs.last is None:
             self.epochs.begin(FIRST_EPOCH)
+
+    def epoch_starts(self) -> Sequence[EpochStart]:
+        """The epochs of the log as followers are told, oldest first."""
+        entries = self.epochs.epochs.entries or (FIRST_EPOCH,)
+        return [EpochStart(one.number, one.start) for one in entries]
 
     def report(self) -> EpochReport:
         """What other replicas are told of this one."""
