@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -142,7 +143,7 @@ async def test_certificates_of_both_sides(tmp_path: Path) -> None:
 
     with running_etcd(tmp_path, certificates=tmp_path) as own:
         for trusted, is_known in ((authority, True), (stranger, False)):
-            posts = JsonPosts(HOST, own.port, lambda trusted=trusted: context(trusted))
+            posts = JsonPosts(HOST, own.port, functools.partial(context, trusted))
             lease = EtcdLease([posts], "tls", request_ms=REQUEST_MS)
             if is_known:
                 assert (await lease.replace(RECORD, ABSENT))[0]

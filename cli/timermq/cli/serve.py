@@ -83,6 +83,11 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="name servers to register with, in place of the one of its own",
     )
     parser.add_argument(
+        "--lease",
+        metavar="URL",
+        help="etcd://HOST:PORT/NAME?ttl=SECONDS: lead while this broker holds it, else follow",
+    )
+    parser.add_argument(
         "--brokers",
         metavar="N",
         type=count,
@@ -303,6 +308,7 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),
         "namesrv_addr": ("--namesrv", args.namesrv),
+        "lease": ("--lease", args.lease),
         "namesrv_listen_enable": (
             "--namesrv-listen",
             None if args.namesrv_listen is None else "true",

@@ -15,12 +15,17 @@ import attrs
 import structlog
 import trio
 
+from timermq.remoting.codes import ResponseCode
+
+from ..refusal import RefusedError
 from ..security.log_limit import LogLimit
 from .lease import Lease, LeaseError
 from .lease_state import LeaseState, Read, Replace
 
 GIVE_UP_TIMEOUT = 2.0
 """Seconds that a stop waits for the engine to take the lease back; else it runs out by itself."""
+CLAIM_TIMES = 2
+"""Times of a lease that an operator waits until it is taken."""
 PATIENCE = 1.5
 """Times of one request after which an engine is waited for no longer, whatever it does itself."""
 
@@ -131,10 +136,39 @@ class LeaseKeeper:
             await self._changed.wait()
         return False
 
-    def force(self) -> None:
-        """Take the lease when it is free, in sync or not: an operator says so."""
-        self._state.is_forced = True
-        self._wake()
+    async def claim(self, force: bool) -> None:
+        """Wait until this broker leads: an operator wants it to.
+
+        Args:
+            force: Also if it is not in sync.
+
+        Raises:
+            RefusedError: It is not in sync, or another broker renews the lease.
+
+        Cancellation: a forced broker still takes the lease when it is free.
+        """
+        state = self._state
+        if force:
+            state.is_forced = True
+            self._wake()
+        elif not (state.holds or state.is_eligible):
+            named = (
+                "no lease" if state.record is None else f"in sync {sorted(state.record.in_sync)}"
+            )
+            raise RefusedError(
+                ResponseCode.ILLEGAL_OPERATION,
+                "LEASE",
+                f"expected a broker that is in sync, found {named}, and this is "
+                f"{state.broker_id}: promote by force and lose what it has not",
+            )
+        with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
+            await self.wait_leads()
+            return
+        raise RefusedError(
+            ResponseCode.ILLEGAL_OPERATION,
+            "LEASE",
+            f"{self._error or f'{self._holder()} renews its lease'}: stop that broker first",
+        )
 
     async def wait_leads(self) -> None:
         """Wait until the broker leads, all its parts included."""
@@ -183,7 +217,7 @@ class LeaseKeeper:
             # A lease is given up when the broker has stopped, not before.
             gives_up = self._is_active and not self._state.is_ready
             if pause_ms > 0 or gives_up:
-                with trio.move_on_after(None if gives_up else pause_ms / 1000):
+                with trio.move_on_after(float("inf") if gives_up else pause_ms / 1000):
                     await woken.wait()
                 continue
             await self._ask()

@@ -52,6 +52,7 @@ def succession_of(broker: Broker) -> Succession:
         reign=reign,
         end=broker.go_on,
         followers=followers,
+        promoted_role=options.lead_role,
         note=RoleNote.load(store.disk, store.root),
     )
     made.begin()

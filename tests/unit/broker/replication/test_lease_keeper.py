@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
+import pytest
 import trio
 from trio.testing import MockClock
 
+from timermq.broker.refusal import RefusedError
 from timermq.broker.replication.lease import LeaseError, LeaseRecord, Stored
 from timermq.broker.replication.lease_keeper import LeaseKeeper
 from timermq.broker.replication.lease_state import LeaseState
@@ -192,9 +194,19 @@ async def test_one_that_is_out_of_sync_waits_for_an_operator(autojump_clock: Moc
         await trio.sleep(100)
         assert not second.keeper.leads
 
-        second.keeper.force()
-        await second.keeper.wait_leads()
+        with pytest.raises(RefusedError, match=r"LEASE: expected a broker that is in sync"):
+            await second.keeper.claim(force=False)
+        await second.keeper.claim(force=True)
         assert both.acts[-1] == "b:1 leads 2"
+
+
+async def test_a_lease_that_is_renewed_is_not_taken_by_force(autojump_clock: MockClock) -> None:
+    """An operator is told who leads."""
+    async with pair() as both:
+        await both.led()
+        second = await both.start("b:1")
+        with pytest.raises(RefusedError, match="LEASE: a:1 renews its lease"):
+            await second.keeper.claim(force=True)
 
 
 async def test_a_broker_stops_before_its_lease_runs_out(autojump_clock: MockClock) -> None:
