@@ -154,7 +154,7 @@ class Broker:
             self.tables.followers,
             endpoint.sockets,
             listens=endpoint.ha_listener is not None,
-            is_master=lambda: self.role.is_master,
+            role=self.role,
         )
         """The links of followers."""
         if self.master_side.listens:
