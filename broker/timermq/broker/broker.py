@@ -49,7 +49,7 @@ from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
 from .replication.role import BrokerRole
 from .replication.succession import NextLife
-from .replication.succession_parts import succession_of
+from .replication.succession_parts import join_epochs, succession_of
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -276,11 +276,19 @@ class Broker:
         self.timer_store.files.close()
         self.store.abandon()
 
-    def go_on(self, next_life: NextLife) -> None:
-        """End at once, as ``abort`` does, to go on in another role; nothing more is written."""
+    def go_on(self, next_life: NextLife, *, at_once: bool) -> None:
+        """End, to go on in another role; nothing more is written.
+
+        Args:
+            next_life: Which one.
+            at_once: As ``abort`` does; otherwise open requests are answered before.
+        """
         self.next_life = next_life
-        self._park()
-        self.abort()
+        if at_once:
+            self._park()
+            self.abort()
+        else:
+            self.request_stop()
 
     @cached_property
     def following(self) -> Following:
@@ -288,13 +296,15 @@ class Broker:
         # Imported late: most brokers follow none.
         from .replication.following import follow
 
-        return follow(
+        following = follow(
             self.options,
             self.tables,
             self.timer_store,
             named=self.name_servers.master,
             open_stream=self._open_stream,
         )
+        join_epochs(following, self.succession)
+        return following
 
     async def lead(
         self,
