@@ -254,7 +254,14 @@ class Broker:
         """
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(self._serve, name="broker services")
+                try:
+                    await nursery.start(self._serve, name="broker services")
+                except RuntimeError:
+                    if self.next_life is None:
+                        raise
+                    # It was fenced while it started.
+                    task_status.started(self.endpoint)
+                    return
                 log.info(
                     "broker ready",
                     broker=self.options.broker_name,
