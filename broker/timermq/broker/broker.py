@@ -349,6 +349,7 @@ class Broker:
         begin()
         if role.is_master:
             self.store.unpark()
+            self._restore_topics()
             self.transactions.begin_anew()
             self.dispatcher.unpark()
         else:
@@ -501,8 +502,11 @@ class Broker:
             )
 
     def _let_read(self, queue: ConsumeQueue) -> None:
-        """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
-        if queue.topic not in OWN_TOPICS:
+        """See to it that what arrives can be read: its topic may be gone, or have fewer queues.
+
+        A follower has the topics of its master, which sees to it.
+        """
+        if queue.topic not in OWN_TOPICS and self.role.is_master:
             self.tables.topics.let_read(queue.topic, queue.queue_id)
 
     def _load_tables(self) -> ConfigSaver:
@@ -516,14 +520,17 @@ class Broker:
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
         saver.load()
-        for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            tables.topics.restore(topic, queue_nums)
+        self._restore_topics()
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
         tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
+
+    def _restore_topics(self) -> None:
+        for topic, queue_nums in _stored_topics(self.store.queues()).items():
+            self.tables.topics.restore(topic, queue_nums)
 
 
 def _registered_at(options: BrokerOptions) -> list[str]:

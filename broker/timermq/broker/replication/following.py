@@ -207,6 +207,7 @@ class Following:
                     )
                 ha_address = f"{place.address.rpartition(':')[0]}:{facts.ha_port}"
             state.ha_address = ha_address
+            await self.tables.copy_tables(calls)
             await self._link(ha_address, calls, facts, ends)
 
     def _check_facts(self, facts: MasterFacts) -> None:
