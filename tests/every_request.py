@@ -293,6 +293,7 @@ MAKERS: Mapping[int, Maker] = {
         {},
         json.dumps({"topic": one.topic, "consumerGroup": one.group, "mode": "PULL"}).encode(),
     ),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: _nothing,
     RequestCode.GET_BROKER_HA_STATUS: _nothing,
     RequestCode.RESET_MASTER_FLUSH_OFFSET: lambda _: ({"masterFlushOffset": "0"}, b""),
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: lambda one: ({}, f"{one.group}=1024".encode()),

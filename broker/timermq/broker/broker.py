@@ -49,7 +49,7 @@ from .replication.master_side import MasterSide
 from .replication.parked_requests import ParkedRequests
 from .replication.role import BrokerRole
 from .replication.succession import NextLife
-from .replication.succession_parts import succession_of
+from .replication.succession_parts import join_epochs, succession_of
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -162,7 +162,7 @@ class Broker:
             self.tables.followers,
             endpoint.sockets,
             listens=endpoint.ha_listener is not None,
-            is_master=lambda: self.role.is_master,
+            role=self.role,
         )
         """The links of followers."""
         if self.master_side.listens:
@@ -263,7 +263,14 @@ class Broker:
         """
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(self._serve, name="broker services")
+                try:
+                    await nursery.start(self._serve, name="broker services")
+                except RuntimeError:
+                    if self.next_life is None:
+                        raise
+                    # It was fenced while it started.
+                    task_status.started(self.endpoint)
+                    return
                 log.info(
                     "broker ready",
                     broker=self.options.broker_name,
@@ -285,11 +292,19 @@ class Broker:
         self.timer_store.files.close()
         self.store.abandon()
 
-    def go_on(self, next_life: NextLife) -> None:
-        """End at once, as ``abort`` does, to go on in another role; nothing more is written."""
+    def go_on(self, next_life: NextLife, *, at_once: bool) -> None:
+        """End, to go on in another role; nothing more is written.
+
+        Args:
+            next_life: Which one.
+            at_once: As ``abort`` does; otherwise open requests are answered before.
+        """
         self.next_life = next_life
-        self._park()
-        self.abort()
+        if at_once:
+            self._park()
+            self.abort()
+        else:
+            self.request_stop()
 
     @cached_property
     def following(self) -> Following:
@@ -297,13 +312,15 @@ class Broker:
         # Imported late: most brokers follow none.
         from .replication.following import follow
 
-        return follow(
+        following = follow(
             self.options,
             self.tables,
             self.timer_store,
             named=self.name_servers.master,
             open_stream=self._open_stream,
         )
+        join_epochs(following, self.succession)
+        return following
 
     def _lease_keeper(self, steady_ms: Callable[[], float]) -> LeaseKeeper | None:
         if self.options.lease is None:
@@ -359,6 +376,7 @@ class Broker:
         begin()
         if role.is_master:
             self.store.unpark()
+            self._restore_topics()
             self.transactions.begin_anew()
             self.dispatcher.unpark()
         else:
@@ -515,8 +533,11 @@ class Broker:
             )
 
     def _let_read(self, queue: ConsumeQueue) -> None:
-        """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
-        if queue.topic not in OWN_TOPICS:
+        """See to it that what arrives can be read: its topic may be gone, or have fewer queues.
+
+        A follower has the topics of its master, which sees to it.
+        """
+        if queue.topic not in OWN_TOPICS and self.role.is_master:
             self.tables.topics.let_read(queue.topic, queue.queue_id)
 
     def _load_tables(self) -> ConfigSaver:
@@ -530,14 +551,17 @@ class Broker:
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
         saver.load()
-        for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            tables.topics.restore(topic, queue_nums)
+        self._restore_topics()
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
         tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
+
+    def _restore_topics(self) -> None:
+        for topic, queue_nums in _stored_topics(self.store.queues()).items():
+            self.tables.topics.restore(topic, queue_nums)
 
 
 def _registered_at(options: BrokerOptions) -> list[str]:

@@ -148,8 +148,8 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.SET_MESSAGE_REQUEST_MODE: Row(
         "PULL, which changes nothing; POP is refused with 3", "interop/test_admin_calls"
     ),
-    RequestCode.GET_BROKER_HA_STATUS: Row(
-        "of a master without replicas", "interop/test_admin_calls"
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Row(
+        "none: all groups pull", "interop/test_java_slave"
     ),
     RequestCode.GET_BROKER_EPOCH_CACHE: Row(
         "also of a broker without replicas, which has no epochs",
@@ -167,6 +167,7 @@ SERVED: Mapping[RequestCode, Row] = {
         "ours: by which a follower compares its log, before it copies",
         "unit/broker/replication/test_succession_processor",
     ),
+    RequestCode.GET_BROKER_HA_STATUS: Row("", "interop/test_java_slave"),
     RequestCode.RESET_MASTER_FLUSH_OFFSET: Row(
         "changes nothing, as on any master", "interop/test_admin_calls"
     ),
@@ -382,7 +383,6 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", "no RocksDB"),
     355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", "no RocksDB"),
     400: ("QUERY_ASSIGNMENT", "no POP: clients assign queues themselves"),
-    402: ("GET_ALL_MESSAGE_REQUEST_MODE", "no POP"),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", "no static topics"),
     902: ("ADD_BROKER", "no broker containers"),
     903: ("REMOVE_BROKER", "no broker containers"),

@@ -99,10 +99,10 @@ async def _bind_ha(options: BrokerOptions) -> trio.SocketListener | None:
     Raises:
         OSError: The port cannot be had; the message names the setting.
     """
-    if options.ha_listen_port is None:
+    if options.ha_port is None:
         return None
     try:
-        return await bind(options.ha_listen_host or options.listen_host, options.ha_listen_port)
+        return await bind(options.ha_listen_host or options.listen_host, options.ha_port)
     except OSError as error:
         raise OSError(error.errno, f"ha_listen_port (haListenPort): {error.strerror}") from error
 

@@ -83,6 +83,12 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="name servers to register with, in place of the one of its own",
     )
     parser.add_argument(
+        "--follow",
+        metavar="HOST:PORT",
+        type=address,
+        help="be the follower of the master at this address",
+    )
+    parser.add_argument(
         "--lease",
         metavar="URL",
         help="etcd://HOST:PORT/NAME?ttl=SECONDS: lead while this broker holds it, else follow",
@@ -303,7 +309,13 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
     nowhere = (None, None)
     listen, namesrv_listen = args.listen or nowhere, args.namesrv_listen or nowhere
     metrics_listen = args.metrics_listen or nowhere
+    follow = None
+    if args.follow is not None:
+        host, port = args.follow
+        follow = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return {
+        "follow": ("--follow", follow),
+        "broker_role": ("--follow", None if follow is None else "SLAVE"),
         "store_path_root_dir": ("--store", args.store),
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),

@@ -1,4 +1,4 @@
-"""Replicas, of which this broker has none: what operators ask about them has a true answer.
+"""Replicas, as operators ask about them.
 
 Source: Java ``AdminBrokerProcessor.getBrokerHaStatus``, ``resetMasterFlushOffset``.
 """
@@ -15,6 +15,7 @@ from timermq.remoting.queue_json import encode_json
 from timermq.timerstore.message_store import MessageStore
 
 from ..dispatcher import Handler
+from ..replication.followers import Followers
 from ..session import Session
 
 _NO_CLIENT: Mapping[str, object] = {
@@ -30,9 +31,10 @@ _NO_CLIENT: Mapping[str, object] = {
 
 @attrs.frozen(eq=False, kw_only=True)
 class ReplicaProcessor:
-    """Answers for a master without replicas."""
+    """Answers for a master and its followers."""
 
     store: MessageStore
+    followers: Followers
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to the method that answers it."""
@@ -42,11 +44,22 @@ class ReplicaProcessor:
         }
 
     def status(self, _session: Session, command: Command) -> Command:
-        """A master, how far its log is, and no replica behind it (907)."""
+        """A master, how far its log is, and each follower that is linked (907)."""
+        rows = self.followers.rows()
         body: dict[str, object] = {
             "haClientRuntimeInfo": _NO_CLIENT,
-            "haConnectionInfo": [],
-            "inSyncSlaveNums": 0,
+            "haConnectionInfo": [
+                {
+                    "addr": one.address,
+                    "diff": one.behind,
+                    "inSync": one.is_in_sync,
+                    "slaveAckOffset": one.acknowledged,
+                    "transferFromWhere": one.sent,
+                    "transferredByteInSecond": one.sent_per_second,
+                }
+                for one in rows
+            ],
+            "inSyncSlaveNums": sum(one.is_in_sync for one in rows),
             "master": True,
             "masterCommitLogMaxOffset": self.store.commit_log.max_offset,
         }

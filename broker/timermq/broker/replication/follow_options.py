@@ -13,6 +13,7 @@ from attrs.validators import ge, optional
 from timermq.timerstore.live_setting import LIVE
 
 from .lease_options import LeaseOptions
+from .replication_options import HA_LISTEN_PORT, Confirm
 from .role import MASTER_ID, BrokerRole
 
 FIRST_FOLLOWER_ID = 1
@@ -64,6 +65,23 @@ class FollowOptions(LeaseOptions):
             raise ValueError(
                 f"broker_id: expected {expected} with broker_role {role.value}, found {broker_id}"
             )
+
+        if self.lease is not None and self.ha_port is None:
+            raise ValueError(
+                "ha_listen_port (haListenPort): expected the port at which followers link to this "
+                "broker when it leads, with lease, found none"
+            )
+        if self.confirm is Confirm.REPLICATED and self.ha_port is None:
+            raise ValueError(
+                "ha_listen_port: expected a port for followers with confirm replicated, found none"
+            )
+
+    @property
+    def ha_port(self) -> int | None:
+        """The port for followers, 0 for a free one; None: the broker listens for none."""
+        if self.ha_listen_port is None and self.broker_role is not None:
+            return HA_LISTEN_PORT if self.broker_role.is_master else None
+        return self.ha_listen_port
 
     @property
     def first_role(self) -> BrokerRole:

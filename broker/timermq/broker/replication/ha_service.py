@@ -1,7 +1,7 @@
 """The links of a master's followers: accepted, read, fed with the log, closed.
 
 Two tasks a link: one takes the follower's reports, the other sends what the log has grown by, in
-frames straight from the maps of its segments. Errors of a link, and its peer's mistakes, end that
+frames that are read as they go. Errors of a link, and its peer's mistakes, end that
 link alone; a peer's refusals are told once a minute for each rule.
 
 Source: Java ``DefaultHAService``, ``DefaultHAConnection``.
@@ -355,13 +355,13 @@ class HaService:
         if not frame.size or segment is None:
             await stream.send_all(frame.head)
             return
-        at = frame.offset - segment.start
-        with memoryview(segment.file.map()) as view, view[at : at + frame.size] as body:
-            if frame.size < JOINED_SIZE:
-                await stream.send_all(frame.head + bytes(body))
-            else:
-                await stream.send_all(frame.head)
-                await stream.send_all(body)
+        # Read, not mapped: the first touch of each page of a map takes longer than to copy it.
+        body = segment.file.read(frame.offset - segment.start, frame.size)
+        if frame.size < JOINED_SIZE:
+            await stream.send_all(frame.head + body)
+        else:
+            await stream.send_all(frame.head)
+            await stream.send_all(body)
 
     def _tell_refusal(self, error: LinkRefusedError, address: str) -> None:
         self.refused += 1

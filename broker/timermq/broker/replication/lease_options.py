@@ -49,11 +49,6 @@ class LeaseOptions(ReplicationOptions):
         place.timing(self.lease_margin_ms)
         if not place.is_secure:
             self._check_plain(place)
-        if self.ha_listen_port is None:
-            raise ValueError(
-                "ha_listen_port (haListenPort): expected the port at which followers link to this "
-                "broker when it leads, with lease, found none"
-            )
 
     def _check_plain(self, place: LeasePlace) -> None:
         if self.lease_tls_trust_cert_path is not None or self.lease_tls_cert_path is not None:

@@ -19,6 +19,7 @@ from .ha_frames import EpochStart
 from .ha_service import HaService
 from .link_security import master_context, read_secret
 from .master_link import FIRST_EPOCH, MasterIdentity
+from .role import BrokerRole, Role
 
 
 class MasterSide:
@@ -30,7 +31,7 @@ class MasterSide:
         followers: Of this broker.
         sockets: Know who is at the other end of a link.
         listens: Whether followers can link: there is a listener, or streams are brought.
-        is_master: Whether this broker leads now.
+        role: The role that this broker has now.
 
     Raises:
         SecretError: The file of the secret cannot be used.
@@ -44,8 +45,8 @@ class MasterSide:
         followers: Followers,
         sockets: Sockets,
         *,
+        role: Role,
         listens: bool,
-        is_master: Callable[[], bool] = lambda: True,
     ) -> None:
         self.epochs: Callable[[], Sequence[EpochStart]] = lambda: (FIRST_EPOCH,)
         """The epochs of the log, oldest first."""
@@ -63,8 +64,11 @@ class MasterSide:
             followers,
             sockets,
             context=master_context(options),
-            is_master=is_master,
+            is_master=lambda: role.is_master,
         )
+        self._role = role
+        self._take_role()
+        role.on_change(self._take_role)
         if not listens:
             return
         store.pins.add("followers", followers.needed_from)
@@ -72,6 +76,12 @@ class MasterSide:
         if not followers.is_confirmed_alone:
             store.confirm_by(followers.confirm_offset)
             followers.on_change(lambda: _dispatch(store))
+
+    def _take_role(self) -> None:
+        """Let answers wait as the role says; a broker that follows has no followers."""
+        self._followers.is_sync = self._role.role is BrokerRole.SYNC_MASTER
+        if not self._role.is_master:
+            self.service.end_links("this broker follows another one now")
 
     async def run(
         self,

@@ -66,16 +66,21 @@ class MasterTables:
             OSError: The disk refused.
         """
         self._progress.forget()
-        tables_at = trio.current_time()
+        tables_at = trio.current_time() + self.options.follow_tables_interval_ms / 1000
         while True:
             if trio.current_time() >= tables_at:
-                await self._copy_tables(calls)
+                await self.copy_tables(calls)
                 tables_at = trio.current_time() + self.options.follow_tables_interval_ms / 1000
             await self._copy_positions(calls)
             await trio.sleep(self.options.follow_interval_ms / 1000)
 
-    async def _copy_tables(self, calls: MasterCalls) -> None:
-        """Topics and groups, as they are now."""
+    async def copy_tables(self, calls: MasterCalls) -> None:
+        """Copy topics and groups, as they are now; before the log, whose messages need them.
+
+        Raises:
+            FollowError: The master does not answer.
+            StoreFailedError: The store has failed.
+        """
         topics = await self._asked("topics", calls.topics)
         if topics is not None:
             wanted = {name: topics.get(name) for name in ("topicConfigTable", "dataVersion")}

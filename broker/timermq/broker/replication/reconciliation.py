@@ -101,7 +101,7 @@ class Reconciliation:
             report = None
         with stopped_log(self.disk, self.root, self.options) as stopped:
             end = stopped.end
-            position = await self._position(stopped, report)
+            position = await self.position(stopped, report)
             if not stopped.is_record_bound(position):
                 raise self._error(f"the logs part at {position}, where no record ends")
         done = truncate_store(self.disk, self.root, self.options, position)
@@ -116,7 +116,17 @@ class Reconciliation:
             )
         return done
 
-    async def _position(self, stopped: StoppedLog, report: EpochReport | None) -> int:
+    async def position(self, stopped: StoppedLog, report: EpochReport | None) -> int:
+        """End of the part of a log that the master has.
+
+        Args:
+            stopped: A log to which nothing is appended meanwhile.
+            report: What the master says of itself; None of one without epochs.
+
+        Raises:
+            ReconciliationError: The log cannot follow that master.
+            NoReplicaError: The master does not answer.
+        """
         if stopped.end == stopped.start:
             return stopped.end
         if report is None:

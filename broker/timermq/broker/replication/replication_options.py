@@ -39,8 +39,8 @@ class ReplicationOptions:
     ha_listen_port: int | None = attrs.field(
         default=None, validator=optional(and_(ge(0), le(65_535)))
     )
-    """The port that followers connect to. None: 10912 if ``broker_role`` is given, and else no
-    port. 0: a free one."""
+    """The port that followers connect to. None: 10912 if ``broker_role`` says that this
+    broker is a master, and else no port. 0: a free one."""
     ha_listen_host: str | None = None
     """The address that followers connect to; None: ``listen_host``."""
     ha_followers_max: int = attrs.field(default=16, validator=_positive)

@@ -69,18 +69,6 @@ class CopyLink(Protocol):
         ...
 
 
-class NoLink:
-    """The link of a broker that follows none."""
-
-    def behind(self) -> int | None:
-        """Nothing is known of another log."""
-        return None
-
-    async def stop(self) -> None:
-        """Nothing is copied anyway."""
-        await trio.lowlevel.checkpoint()
-
-
 @attrs.frozen(kw_only=True)
 class NextLife:
     """How the broker goes on, in another life of it: as the follower of a master."""
@@ -88,6 +76,14 @@ class NextLife:
     master: str
     """``host:port``."""
     epoch: int
+
+
+class EndLife(Protocol):
+    """Ends the broker's life, to go on in the next one."""
+
+    def __call__(self, next_life: NextLife, *, at_once: bool) -> None:
+        """End it as a kill does, or when open requests are answered."""
+        ...
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -102,15 +98,16 @@ class Succession:
     role: Role
     epochs: EpochFile
     calls: ReplicaCalls
-    link: CopyLink
+    link: Callable[[], CopyLink]
+    """Gives the link to the master, of a follower."""
     lead: Callable[[BrokerRole, Callable[[], None]], Awaitable[None]]
     """Leads; the function is called in the step in which the role changes, before any write."""
     follow: Callable[[], Awaitable[None]]
     """Parks; returns when what was under way is written."""
     reign: Callable[[int], None]
     """Makes an epoch the state version of the tables."""
-    end: Callable[[NextLife], None]
-    """Ends this life of the broker at once, as a kill does."""
+    end: EndLife
+    """Ends this life of the broker."""
     followers: Callable[[], Sequence[str]]
     """Addresses of the followers that the broker's own name server knows."""
     promoted_role: BrokerRole = BrokerRole.ASYNC_MASTER
@@ -187,7 +184,7 @@ class Succession:
             if not force:
                 await self._check_master_gone()
                 self._check_complete()
-            missing = self.link.behind()
+            missing = self.link().behind()
             await self._take_lead(self.epochs.epochs.last_number)
             log.warning("promoted", epoch=self.epochs.epochs.last_number, missing_bytes=missing)
         return self.report()
@@ -266,7 +263,7 @@ class Succession:
             )
 
     def _check_complete(self) -> None:
-        missing = self.link.behind()
+        missing = self.link().behind()
         if missing is None or missing > 0:
             size = "an unknown number of" if missing is None else f"{missing}"
             raise _refused(
@@ -281,7 +278,7 @@ class Succession:
         master = self.role.master_address
         note = RoleNote(role=self.promoted_role, epoch=number, peers=self._peers())
         self._save(note.with_peer(master))
-        await self.link.stop()
+        await self.link().stop()
 
         def begin() -> None:
             self.epochs.begin(Epoch(number, self.store.commit_log.max_offset))
@@ -333,10 +330,12 @@ class Succession:
             return found
 
     def _go_behind(self, master: str, epoch: int) -> None:
-        """Follow a master with the log as it is, which that has."""
+        """Follow a master with the log as it is, which that has, in the next life."""
         note = RoleNote(role=BrokerRole.SLAVE, epoch=epoch, master=master, peers=self._peers())
         self._save(note.with_peer(master))
         self.role.master_address = master
+        self._is_over = True
+        self.end(NextLife(master=master, epoch=epoch), at_once=False)
 
     def _follower(self) -> str:
         found = self.followers()
@@ -421,7 +420,14 @@ class Succession:
             epoch=epoch,
             own_epoch=own,
         )
-        self.end(NextLife(master=master, epoch=epoch))
+        self.end(NextLife(master=master, epoch=epoch), at_once=True)
+
+    def follow_again(self, master: str, epoch: int) -> None:
+        """End this life of a follower: its log is to be cut before it goes on behind its master."""
+        if not (self._is_over or self.role.is_master):
+            self._is_over = True
+            log.warning("the log is cut to what the master has", master=master, epoch=epoch)
+            self.end(NextLife(master=master, epoch=epoch), at_once=True)
 
     async def look(self, address: str) -> None:
         """Ask a replica that may lead, and believe it if its epoch is higher."""

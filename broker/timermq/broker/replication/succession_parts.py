@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..namesrv.name_server_link import open_tcp
+from .agreement import Agreement
 from .epochs import EpochFile
 from .replica_calls import ReplicaCalls
 from .role import MASTER_ID
 from .role_note import RoleNote
-from .succession import NoLink, Succession
+from .succession import Succession
 
 if TYPE_CHECKING:
     from ..broker import Broker
+    from .following import Following
 
 
 def succession_of(broker: Broker) -> Succession:
@@ -46,7 +48,7 @@ def succession_of(broker: Broker) -> Succession:
         role=broker.role,
         epochs=EpochFile(store.disk, store.root),
         calls=ReplicaCalls(open_tcp),
-        link=NoLink(),
+        link=lambda: broker.following,
         lead=broker.lead,
         follow=broker.follow,
         reign=reign,
@@ -57,3 +59,17 @@ def succession_of(broker: Broker) -> Succession:
     )
     made.begin()
     return made
+
+
+def join_epochs(following: Following, succession: Succession) -> None:
+    """Let a follower keep its master's epochs, and compare the logs by them."""
+    agreement = Agreement(
+        broker_name=succession.broker_name,
+        store=succession.store,
+        epochs=succession.epochs,
+        calls=succession.calls,
+        succession=succession,
+    )
+    following.agree = agreement.agree
+    following.compare = agreement.compare
+    following.keep_epoch = agreement.keep_epoch
