@@ -230,7 +230,7 @@ class Succession:
             if epoch > self.epochs.epochs.last_number:
                 await self._take_lead(epoch - 1)
                 return
-            await self.link.stop()
+            await self.link().stop()
             await self.lead(self.promoted_role, lambda: None)
 
     def _check_no_lease(self) -> None:
