@@ -78,7 +78,7 @@ class Pair:
 
     def record(self) -> dict[str, object]:
         """The lease as etcd keeps it; empty without one."""
-        row = self.etcd.ctl("get", self.name, "--print-value-only")
+        row = self.etcd.ctl("get", f"{self.name}/broker-a", "--print-value-only")
         return json.loads(row) if row.strip() else {}
 
     async def leads(self, replica: Replica, *, epoch: int, in_sync: Sequence[int] = ()) -> None:

@@ -11,6 +11,7 @@ from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
+from .replication.lease_status import LeaseStatus
 from .security.access_control import AccessStatistics
 from .transactions.transactions import TransactionStatistics
 
@@ -49,3 +50,5 @@ class BrokerStatistics:
     """Why changed certificates are not in force; None while they are."""
     access: AccessStatistics | None = None
     """None without access control."""
+    lease: LeaseStatus | None = None
+    """None of a broker that has no lease."""

@@ -47,6 +47,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         _transactions(snapshot),
         _promises(snapshot),
         _clock(snapshot),
+        _lease(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):
@@ -256,6 +257,19 @@ def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     stages = (("enqueue", timer.enqueue_backoff), ("deliver", timer.deliver_backoff))
     yield labelled(retried, [((stage,), held.count) for stage, held in stages])
+
+
+def _lease(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    lease = snapshot.statistics.lease
+    if lease is None:
+        return
+    yield gauge("timermq_lease_leads", "1 while this broker leads by its lease", float(lease.leads))
+    yield gauge(
+        "timermq_lease_left_seconds", "How long it may lead without a renewal", lease.left_ms / 1000
+    )
+    yield gauge("timermq_lease_epoch", "The epoch in the lease, of whatever holder", lease.epoch)
+    in_sync = len(lease.in_sync)
+    yield gauge("timermq_lease_in_sync", "Followers that may take the lease", in_sync)
 
 
 def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:
