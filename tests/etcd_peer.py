@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import signal
@@ -58,19 +59,18 @@ class EtcdPeer:
         """Start it, on the same port as before; returns when it serves."""
         for _ in range(STARTS):
             self.port = self.port or free_port()
-            self._start()
-            assert self.process is not None
-            process = self.process
+            process = self.process = self._started()
             wait_until(
-                lambda: process.poll() is not None or READY in self.log.read_text(),
-                START_S,
-                told=self.log.read_text,
+                functools.partial(self._is_up_or_over, process), START_S, told=self.log.read_text
             )
             if process.poll() is None:
                 return
         raise AssertionError(f"etcd does not start: {self.log.read_text()}")
 
-    def _start(self) -> None:
+    def _is_up_or_over(self, process: subprocess.Popen[bytes]) -> bool:
+        return process.poll() is not None or READY in self.log.read_text()
+
+    def _started(self) -> subprocess.Popen[bytes]:
         client, peer = f"{self._scheme}://{HOST}:{self.port}", f"http://{HOST}:0"
         files = self.certificates
         secure = (
@@ -84,7 +84,7 @@ class EtcdPeer:
             ]
         )
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 [
                     str(self.programs / "etcd"),
                     f"--data-dir={self.directory / 'data'}",

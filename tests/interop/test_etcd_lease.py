@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.interop]
 
 REQUEST_MS = 10_000.0
 RECORD = LeaseRecord(
-    holder="a:1", instance="a/1", epoch=1, ttl_ms=10_000, in_sync=frozenset({"a:1", "b:1"})
+    holder="a:1", instance="a/1", epoch=1, ttl_ms=10_000, in_sync=frozenset({1, 2})
 )
 NEXT = attrs.evolve(RECORD, renewals=1)
 
@@ -127,7 +128,7 @@ async def test_a_user_is_asked_for_a_password(tmp_path: Path) -> None:
 
 
 async def test_certificates_of_both_sides(tmp_path: Path) -> None:
-    """etcd takes clients with a certificate alone, and is known by its own."""
+    """Etcd takes clients with a certificate alone, and is known by its own."""
     authority, stranger = trustme.CA(), trustme.CA()
     issued = authority.issue_cert(HOST)
     issued.private_key_pem.write_to_path(tmp_path / "key.pem")
@@ -142,7 +143,7 @@ async def test_certificates_of_both_sides(tmp_path: Path) -> None:
 
     with running_etcd(tmp_path, certificates=tmp_path) as own:
         for trusted, is_known in ((authority, True), (stranger, False)):
-            posts = JsonPosts(HOST, own.port, lambda trusted=trusted: context(trusted))
+            posts = JsonPosts(HOST, own.port, functools.partial(context, trusted))
             lease = EtcdLease([posts], "tls", request_ms=REQUEST_MS)
             if is_known:
                 assert (await lease.replace(RECORD, ABSENT))[0]

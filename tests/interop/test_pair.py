@@ -218,7 +218,7 @@ def test_a_planned_switch_under_load(pair: Pair) -> None:
             ):
                 begun = time.monotonic()
                 done = await trio.to_thread.run_sync(
-                    run_verb, "demote", one.listen, "--namesrv", one.namesrv, "--json"
+                    run_verb, "demote", one.listen, "--to", other.listen, "--json"
                 )
                 took.append(time.monotonic() - begun)
                 assert done.returncode == 0, done.stderr

@@ -59,12 +59,16 @@ if TYPE_CHECKING:
     from .metrics.http_server import HttpServer
     from .metrics.metrics_page import MetricsPage
     from .replication.following import Following
+    from .replication.lease_keeper import LeaseKeeper
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
 FOLLOWERS_SHARE = 0.1
 """Parts of the stop's time for open requests, for the timers, and for followers to get what is
 left of the log; the rest is for the disk."""
+
+FOLLOWS = "this broker follows a master"
+"""Why nothing is taken by a follower."""
 
 log = structlog.get_logger("timermq.broker.broker")
 
@@ -80,6 +84,7 @@ class Broker:
         stop_timeout_ms: Bound of a graceful stop.
         work_seconds: How long this thread has worked so far.
         open_stream: Opens connections to name servers and to the master.
+        steady_ms: A monotonic clock, milliseconds, that a lease is judged by.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Broker:
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
         work_seconds: Callable[[], float] = time.thread_time,
         open_stream: OpenStream = open_tcp,
+        steady_ms: Callable[[], float] = trio_time_ms,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
@@ -135,6 +141,8 @@ class Broker:
         """How the broker goes on, once ``run`` has returned; None: it was stopped."""
         self.succession = succession_of(self)
         """Which replica leads, and how that changes."""
+        self.lease = self._lease_keeper(steady_ms)
+        """What this broker leads by, if that is a lease."""
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -222,6 +230,7 @@ class Broker:
                     options=options,
                     clock=watched,
                     stop_timeout_ms=stop_timeout_ms,
+                    steady_ms=steady_ms,
                 )
             except BaseException:
                 store.abandon()
@@ -313,6 +322,14 @@ class Broker:
         join_epochs(following, self.succession)
         return following
 
+    def _lease_keeper(self, steady_ms: Callable[[], float]) -> LeaseKeeper | None:
+        if self.options.lease is None:
+            return None
+        # Imported late, as the above.
+        from .replication.lease_parts import keeper_of
+
+        return keeper_of(self, steady_ms)
+
     async def lead(
         self,
         role: BrokerRole = BrokerRole.ASYNC_MASTER,
@@ -344,6 +361,16 @@ class Broker:
         """
         await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE, lambda: None))
 
+    async def rest(self) -> None:
+        """Let a master write nothing more, until it leads again or follows.
+
+        Cancellation: as of ``follow``.
+        """
+        if self._stop_requested.is_set():  # the timers end, or have ended
+            self._park()
+            return
+        await self.follow()
+
     def _take_role(self, role: BrokerRole, begin: Callable[[], None]) -> None:
         """Take a role in one step; no stage of the timers runs."""
         begin()
@@ -358,7 +385,7 @@ class Broker:
         log.info("role taken", broker=self.options.broker_name, role=role.value)
 
     def _park(self) -> None:
-        self.store.park("this broker follows a master")
+        self.store.park(FOLLOWS)
         self.dispatcher.park(ParkedRequests(self.role, self.options.slave_read_enable))
 
     def statistics(self) -> BrokerStatistics:
@@ -422,7 +449,7 @@ class Broker:
         if not self.options.is_writeable:
             return f"broker_permission {self.options.broker_permission} lets no messages in"
         if not self.role.is_master:
-            return "this broker follows a master"
+            return FOLLOWS if self.lease is None else self.lease.refusal() or FOLLOWS
         begins_ms = self.options.start_accept_send_request_time_stamp
         if self._clock.now_ms() < begins_ms:
             return f"sends are taken from {begins_ms} on (start_accept_send_request_time_stamp)"
@@ -453,6 +480,8 @@ class Broker:
                 services.start_soon(self.name_servers.run, name="registrations")
                 services.start_soon(self.succession.run, name="succession")
                 services.start_soon(self._follow_master, name="following")
+                if self.lease is not None:
+                    await services.start(self.lease.run, name="lease")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
@@ -492,8 +521,10 @@ class Broker:
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
-        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE):
+        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE) as followers:
             await self.master_side.drain()
+        if self.lease is not None and not followers.cancelled_caught:
+            await self.lease.give_up()
         if requests.cancelled_caught or timers.cancelled_caught:
             log.warning(
                 "stop cut short",

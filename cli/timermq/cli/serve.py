@@ -89,6 +89,11 @@ def prepare_parser(parser: OneLineParser) -> None:
         help="be the follower of the master at this address",
     )
     parser.add_argument(
+        "--lease",
+        metavar="URL",
+        help="etcd://HOST:PORT/NAME?ttl=SECONDS: lead while this broker holds it, else follow",
+    )
+    parser.add_argument(
         "--brokers",
         metavar="N",
         type=count,
@@ -315,6 +320,7 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),
         "namesrv_addr": ("--namesrv", args.namesrv),
+        "lease": ("--lease", args.lease),
         "namesrv_listen_enable": (
             "--namesrv-listen",
             None if args.namesrv_listen is None else "true",

@@ -323,6 +323,14 @@ class MessageStore:
         """Let queues show only what is before a position; ``dispatch`` when it has moved."""
         self._maintenance.confirm_offset = confirm_offset
 
+    def write_while(self, refusal: Callable[[], str | None]) -> None:
+        """Ask before each write whether this store is the one to write to.
+
+        Args:
+            refusal: Why it is not at this moment; None while it is. It is called very often.
+        """
+        self._writer.lead_refusal = refusal
+
     def refuse_by(self, refusal: Callable[[], str | None]) -> None:
         """Refuse sends as long as a function gives a reason; what ``even_when_full`` goes on."""
         self._writer.replicas_refusal = refusal

@@ -1,12 +1,12 @@
 """The lease in etcd: one key, by the JSON gateway that every etcd 3.4 and later has.
 
-``/v3/kv/range`` reads the key with its ``mod_revision``; ``/v3/kv/txn`` puts it if that is still the
-newest, and else reads it in the same step. Both go through etcd's consensus: an endpoint that has
-lost the others does not answer. No lease of etcd's own is used, for the brokers judge the time.
+``/v3/kv/range`` reads the key with its ``mod_revision``; ``/v3/kv/txn`` puts it if that is still
+the newest, and else reads it in the same step. Both go through etcd's consensus: an endpoint that
+has lost the others does not answer. No lease of etcd's own is used, for the brokers judge the time.
 
 With a user and a password, ``/v3/auth/authenticate`` gives a token, which etcd forgets after some
-minutes; it is asked for again then. etcd does not take the name in a client's certificate for a user
-here.
+minutes; it is asked for again then. The gateway does not take the name in a client's certificate
+for a user.
 
 Source: etcd ``api/etcdserverpb/rpc.proto``.
 """
@@ -45,7 +45,7 @@ class EtcdLease:
         endpoints: The members of the cluster; the first that answers is asked, until it does not.
         key: The key.
         user: None: etcd asks for none.
-        request_ms: How long one endpoint is waited for.
+        request_ms: How long an answer is waited for, of all endpoints together.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EtcdLease:
         self._endpoints = list(endpoints)
         self._key = _encoded(key.encode())
         self._user = user
-        self._timeout = request_ms / 1000
+        self._timeout = request_ms / 1000 / len(self._endpoints)
         self._token: str | None = None
 
     async def read(self) -> Stored:

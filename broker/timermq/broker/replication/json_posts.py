@@ -71,7 +71,7 @@ class JsonPosts:
         try:
             return await self._post(path, head, body)
         except (OSError, ValueError, *_RECONNECT) as error:
-            raise PostError(f"{self.place}: {error or type(error).__name__}") from None
+            raise PostError(f"{self.place}: {str(error) or type(error).__name__}") from None
 
     async def _post(self, path: str, head: list[tuple[str, str]], body: bytes) -> Posted:
         is_kept = self._stream is not None

@@ -28,7 +28,7 @@ class LeaseRecord:
     """The lease as the engine keeps it."""
 
     holder: str
-    """Address ``host:port`` of the broker that leads; empty: it was given up."""
+    """Address ``host:port`` of the broker that leads, or led last."""
     instance: str
     """Drawn by the holder when it started: a broker that was killed and started is another one."""
     epoch: int
@@ -37,8 +37,10 @@ class LeaseRecord:
     """How long the record holds from when the holder began to write it, at most."""
     renewals: int = 0
     """Times that the holder has renewed it: so each record differs from the one before."""
-    in_sync: frozenset[str] = frozenset()
-    """Addresses of the brokers that have all that was acknowledged, the holder among them."""
+    is_given_up: bool = False
+    """The holder leads no more, and has written nothing since."""
+    in_sync: frozenset[int] = frozenset()
+    """``brokerId`` of each follower that has all that was acknowledged: one of them leads next."""
 
     def encode(self) -> bytes:
         """JSON with sorted keys, UTF-8."""
@@ -49,6 +51,7 @@ class LeaseRecord:
                 "epoch": self.epoch,
                 "ttlMs": self.ttl_ms,
                 "renewals": self.renewals,
+                "givenUp": self.is_given_up,
                 "inSync": sorted(self.in_sync),
             },
             sort_keys=True,
@@ -71,15 +74,16 @@ class LeaseRecord:
             raise LeaseError(f"lease: expected a record of timermq in JSON, found {data[:80]!r}")
         table = cast("dict[str, object]", fields)
         in_sync = table.get("inSync")
-        if not isinstance(in_sync, list) or not all(isinstance(one, str) for one in in_sync):
-            raise LeaseError(f"lease: expected a list of addresses in inSync, found {in_sync!r}")
+        if not isinstance(in_sync, list) or not all(type(one) is int for one in in_sync):
+            raise LeaseError(f"lease: expected a list of ids in inSync, found {in_sync!r:.200}")
         return cls(
             holder=_text(table, "holder"),
             instance=_text(table, "instance"),
             epoch=_number(table, "epoch", EPOCH_MAX),
             ttl_ms=_number(table, "ttlMs", 2**31),
             renewals=_number(table, "renewals", 2**63),
-            in_sync=frozenset(cast("list[str]", in_sync)),
+            is_given_up=table.get("givenUp") is True,
+            in_sync=frozenset(cast("list[int]", in_sync)),
         )
 
 

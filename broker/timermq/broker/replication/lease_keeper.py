@@ -15,12 +15,17 @@ import attrs
 import structlog
 import trio
 
+from timermq.remoting.codes import ResponseCode
+
+from ..refusal import RefusedError
 from ..security.log_limit import LogLimit
 from .lease import Lease, LeaseError
 from .lease_state import LeaseState, Read, Replace
 
 GIVE_UP_TIMEOUT = 2.0
 """Seconds that a stop waits for the engine to take the lease back; else it runs out by itself."""
+CLAIM_TIMES = 2
+"""Times of a lease that an operator waits until it is taken."""
 PATIENCE = 1.5
 """Times of one request after which an engine is waited for no longer, whatever it does itself."""
 
@@ -61,7 +66,8 @@ class LeaseStatus:
     holder: str | None
     """Address of the broker in the record; None: there is none, or it gave it up."""
     epoch: int
-    in_sync: tuple[str, ...]
+    in_sync: tuple[int, ...]
+    """Ids of the followers that may lead next."""
     left_ms: int
     """How long this broker may lead yet; 0 if it does not."""
     error: str | None
@@ -109,25 +115,60 @@ class LeaseKeeper:
             return None
         return f"this broker does not hold the lease, {self._holder() or 'no broker'} does"
 
-    @property
-    def counted(self) -> frozenset[str]:
-        """Brokers that must have what is acknowledged, beside this one: one of them leads next."""
-        return self._state.counted
-
-    def call_in_sync(self, names: frozenset[str]) -> None:
-        """Have the record name other brokers as in sync; they are ``counted`` until it does not.
+    async def agree(self, ids: frozenset[int | None]) -> bool:
+        """Have the record name these followers as those that are in sync (``Followers.guard``).
 
         Args:
-            names: Their addresses ``host:port``, by which they compete.
-        """
-        if self._state.holds and names != self._state.members:
-            self._state.members = names
-            self._wake()
+            ids: Of each its ``brokerId``; None of one that cannot take the lease.
 
-    def force(self) -> None:
-        """Take the lease when it is free, in sync or not: an operator says so."""
-        self._state.is_forced = True
-        self._wake()
+        Returns:
+            True when the record names them; False when this broker does not hold it.
+
+        Cancellation: the record may name them, or the next that are asked for.
+        """
+        state = self._state
+        members = frozenset(one for one in ids if one is not None)
+        while state.holds:
+            if state.record is not None and state.record.in_sync == members == state.counted:
+                return True
+            state.members = members
+            self._wake()
+            await self._changed.wait()
+        return False
+
+    async def claim(self, force: bool) -> None:
+        """Wait until this broker leads: an operator wants it to.
+
+        Args:
+            force: Also if it is not in sync.
+
+        Raises:
+            RefusedError: It is not in sync, or another broker renews the lease.
+
+        Cancellation: a forced broker still takes the lease when it is free.
+        """
+        state = self._state
+        if force:
+            state.is_forced = True
+            self._wake()
+        elif not (state.holds or state.is_eligible):
+            named = (
+                "no lease" if state.record is None else f"in sync {sorted(state.record.in_sync)}"
+            )
+            raise RefusedError(
+                ResponseCode.ILLEGAL_OPERATION,
+                "LEASE",
+                f"expected a broker that is in sync, found {named}, and this is "
+                f"{state.broker_id}: promote by force and lose what it has not",
+            )
+        with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
+            await self.wait_leads()
+            return
+        raise RefusedError(
+            ResponseCode.ILLEGAL_OPERATION,
+            "LEASE",
+            f"{self._error or f'{self._holder()} renews its lease'}: stop that broker first",
+        )
 
     async def wait_leads(self) -> None:
         """Wait until the broker leads, all its parts included."""
@@ -176,7 +217,7 @@ class LeaseKeeper:
             # A lease is given up when the broker has stopped, not before.
             gives_up = self._is_active and not self._state.is_ready
             if pause_ms > 0 or gives_up:
-                with trio.move_on_after(None if gives_up else pause_ms / 1000):
+                with trio.move_on_after(float("inf") if gives_up else pause_ms / 1000):
                     await woken.wait()
                 continue
             await self._ask()
@@ -247,7 +288,7 @@ class LeaseKeeper:
 
     def _holder(self) -> str | None:
         record = self._state.record
-        return None if record is None or record.holder == "" else record.holder
+        return None if record is None or record.is_given_up else record.holder
 
     def _wake(self) -> None:
         self._woken.set()

@@ -45,6 +45,8 @@ class LeaseState:
 
     name: str
     """Address ``host:port`` of this broker: where clients and followers find it."""
+    broker_id: int
+    """Its ``brokerId`` as a follower."""
     instance: str
     """Drawn at this start, never used before."""
     timing: LeaseTiming
@@ -56,8 +58,8 @@ class LeaseState:
     """Whether it wants to lead: its store takes writes, and it does not stop."""
     is_forced: bool = False
     """Whether an operator has it lead though it is not in sync."""
-    members: frozenset[str] = frozenset()
-    """The brokers that the record is to call in sync while this one leads, beside itself."""
+    members: frozenset[int] = frozenset()
+    """Ids of the followers that the record is to call in sync while this broker leads."""
 
     _kept: Stored | None = attrs.field(default=None, init=False)
     _kept_since_ms: float = attrs.field(default=_NEVER, init=False)
@@ -70,7 +72,7 @@ class LeaseState:
     _led_until_ms: float = attrs.field(default=_NEVER, init=False)
     _ttl_seen_ms: int = attrs.field(default=0, init=False)
     _is_own_deleted: bool = attrs.field(default=False, init=False)
-    _maybe_in_sync: frozenset[str] = attrs.field(default=frozenset[str](), init=False)
+    _maybe_in_sync: frozenset[int] = attrs.field(default=frozenset[int](), init=False)
 
     @property
     def record(self) -> LeaseRecord | None:
@@ -81,7 +83,7 @@ class LeaseState:
     def holds(self) -> bool:
         """Whether the newest record that is known is this broker's, run out or not."""
         record = self.record
-        return record is not None and record.holder != "" and record.instance == self.instance
+        return record is not None and record.instance == self.instance and not record.is_given_up
 
     @property
     def epoch(self) -> int:
@@ -98,13 +100,13 @@ class LeaseState:
         return self._led_until_ms
 
     @property
-    def counted(self) -> frozenset[str]:
-        """The other brokers that must have what this one acknowledges.
+    def counted(self) -> frozenset[int]:
+        """Ids of the followers that must have what this broker acknowledges.
 
-        Each that the record may name: one of them leads next. So a broker counts before it is
+        Each that the record may name: one of them leads next. So a follower counts before it is
         written into the record, and until the record without it is known to be kept.
         """
-        return (self._maybe_in_sync | self.members) - {self.name}
+        return self._maybe_in_sync | self.members
 
     @property
     def is_eligible(self) -> bool:
@@ -115,7 +117,7 @@ class LeaseState:
             return True
         if self.record is None:
             return self.may_found or self._is_own_deleted
-        return self.name in self.record.in_sync
+        return self.record.holder == self.name or self.broker_id in self.record.in_sync
 
     def due_ms(self) -> float:
         """When to call ``begin``; a time that has passed: now."""
@@ -127,19 +129,16 @@ class LeaseState:
         next_look = self._asked_ms + self.timing.renew_ms
         if self.holds:
             assert self.record is not None
-            has_news = not self.is_ready or self._in_sync() != self.record.in_sync
+            has_news = not self.is_ready or self.members != self.record.in_sync
             return _NEVER if has_news or self._is_overtaken else next_look
         return min(next_look, self._free_from_ms()) if self.is_eligible else next_look
 
     def _free_from_ms(self) -> float:
         """From when on another broker may take the lease that is known."""
         record = self.record
-        if record is not None and record.holder == "":
+        if record is not None and record.is_given_up:
             return self._kept_since_ms
         return self._kept_since_ms + max(self.timing.ttl_ms, self._ttl_seen_ms)
-
-    def _in_sync(self) -> frozenset[str]:
-        return self.members | {self.name}
 
     def begin(self, now_ms: float) -> Read | Replace:
         """What to ask the engine for; it is sent behind this call."""
@@ -157,13 +156,13 @@ class LeaseState:
             assert kept.record is not None
             renewals = kept.record.renewals + 1
             if not self.is_ready:
-                given_up = attrs.evolve(kept.record, holder="", renewals=renewals)
+                given_up = attrs.evolve(kept.record, is_given_up=True, renewals=renewals)
                 return Replace(given_up, kept.version)
             renewed = attrs.evolve(
                 kept.record,
                 ttl_ms=self.timing.ttl_ms,
                 renewals=renewals,
-                in_sync=self._in_sync(),
+                in_sync=self.members,
             )
             return Replace(renewed, kept.version)
         if self.is_eligible and now_ms >= self._free_from_ms():
@@ -171,13 +170,12 @@ class LeaseState:
         return Read()
 
     def _taken(self) -> LeaseRecord:
-        """The record by which this broker takes the lease: it alone is known to be in sync."""
+        """The record by which this broker takes the lease; no follower is in sync yet."""
         return LeaseRecord(
             holder=self.name,
             instance=self.instance,
             epoch=self.own_epoch + 1,
             ttl_ms=self.timing.ttl_ms,
-            in_sync=frozenset({self.name}),
         )
 
     def was_read(self, now_ms: float, stored: Stored) -> None:

@@ -15,8 +15,8 @@ class LeaseTiming:
     """How long a lease holds, and when it is asked for, milliseconds.
 
     A holder counts from before it sent the request that renewed the lease, another broker from when
-    it got the answer that shows it; so the holder stops first, by ``margin_ms`` at least. The margin
-    is for clocks that run unequally fast, and for answers that were on their way already.
+    it got the answer that shows it; so the holder stops first, by ``margin_ms`` at least. The
+    margin is for clocks that run unequally fast, and for answers that were on their way already.
     """
 
     ttl_ms: int = 10_000

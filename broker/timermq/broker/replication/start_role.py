@@ -28,6 +28,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 from ..options import BrokerOptions
 from .epochs import EpochFile
+from .leased_lead import holder_of
 from .reconciliation import Reconciliation
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import MASTER_ID, BrokerRole
@@ -49,8 +50,20 @@ class StartRole:
     """``host:port``; None of a master, or when it is not known."""
 
     @classmethod
-    def of(cls, options: BrokerOptions, note: RoleNote | None) -> StartRole:
-        """The role before other replicas are asked."""
+    def of(
+        cls, options: BrokerOptions, note: RoleNote | None, holder: str | None = None
+    ) -> StartRole:
+        """The role before other replicas are asked.
+
+        Args:
+            options: Settings of the broker.
+            note: Of its last role.
+            holder: ``host:port`` of the broker in the lease, if there is one.
+        """
+        if options.lease is not None:
+            own = f"{options.advertised_host or options.listen_host}:{options.listen_port}"
+            noted = options.follow if note is None else note.master
+            return cls(role=BrokerRole.SLAVE, master=noted if holder in (None, own) else holder)
         if note is None:
             return cls(role=options.first_role, master=options.follow)
         return cls(role=note.role, master=note.master)
@@ -85,6 +98,8 @@ class StartRole:
 
     def options(self, options: BrokerOptions) -> BrokerOptions:
         """The settings of a broker with this role."""
+        if options.lease is not None:
+            return attrs.evolve(options, follow=self.master, broker_id=options.follower_id)
         if self.role.is_master:
             role = options.broker_role if options.first_role.is_master else self.role
             return attrs.evolve(options, broker_role=role, follow=None, broker_id=MASTER_ID)
@@ -117,11 +132,11 @@ async def prepare_start(
     Cancellation: the store is as it was, or cut.
     """
     note = RoleNote.load(disk, root)
-    wanted = StartRole.of(options, note)
+    wanted = StartRole.of(options, note, await holder_of(options))
     if note is None and wanted.role.is_master and options.broker_role is None:
         return options
     epoch = max(EpochFile(disk, root).epochs.last_number, -1 if note is None else note.epoch)
-    found = await _ask_all(calls, await _addresses(calls, options, note))
+    found = await _ask_all(calls, await _addresses(calls, options, note, wanted.master))
     chosen = wanted.after(options.broker_name, epoch, found)
     if chosen != wanted:
         log.warning(
@@ -156,10 +171,10 @@ async def _reconcile(
 
 
 async def _addresses(
-    calls: ReplicaCalls, options: BrokerOptions, note: RoleNote | None
+    calls: ReplicaCalls, options: BrokerOptions, note: RoleNote | None, master: str | None
 ) -> list[str]:
     """All addresses at which another replica may be."""
-    known = [options.follow]
+    known = [master, options.follow]
     if note is not None:
         known += [note.master, *note.peers]
     for server in options.namesrv_addresses:

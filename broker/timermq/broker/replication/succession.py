@@ -116,6 +116,8 @@ class Succession:
     """The role of a follower that was promoted."""
     note: RoleNote | None = None
     """As on the disk."""
+    claim: Callable[[bool], Awaitable[None]] | None = None
+    """Waits until this broker leads by its lease, by force or not; None: there is no lease."""
     _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     """Held while the role changes."""
     _is_over: bool = attrs.field(default=False, init=False)
@@ -176,6 +178,10 @@ class Succession:
 
         Cancellation: it may lead, or not.
         """
+        if self.claim is not None:
+            self._check_follows()
+            await self.claim(force)
+            return self.report()
         async with self._turn:
             self._check_follows()
             if not force:
@@ -198,6 +204,7 @@ class Succession:
 
         Cancellation: as of ``promote``.
         """
+        self._check_no_lease()
         async with self._turn:
             self._check_follows()
             commit_log = self.store.commit_log
@@ -213,6 +220,29 @@ class Succession:
             await self._take_lead(epoch)
             log.info("lead taken over", epoch=self.epochs.epochs.last_number)
         return self.report()
+
+    async def lead_in(self, epoch: int) -> None:
+        """Let this follower lead by its lease.
+
+        Args:
+            epoch: Above all that is known, or the last again, if no other broker led since.
+
+        Cancellation: it leads all the same, soon.
+        """
+        async with self._turn:
+            if epoch > self.epochs.epochs.last_number:
+                await self._take_lead(epoch - 1)
+                return
+            await self.link().stop()
+            await self.lead(self.promoted_role, lambda: None)
+
+    def _check_no_lease(self) -> None:
+        if self.claim is not None:
+            raise _refused(
+                "LEASE",
+                f"{self.broker_name} at {self.address} leads and follows by a lease: a follower "
+                "that is in sync takes the lead when the master is stopped",
+            )
 
     def _check_follows(self) -> None:
         if self.role.is_master:
@@ -278,6 +308,7 @@ class Succession:
 
         Cancellation: the follower may lead, or not.
         """
+        self._check_no_lease()
         async with self._turn:
             if not self.role.is_master:
                 raise _refused("NOT_A_MASTER", f"{self.broker_name} at {self.address} follows")

@@ -9,7 +9,7 @@ from ..namesrv.name_server_link import open_tcp
 from .agreement import Agreement
 from .epochs import EpochFile
 from .replica_calls import ReplicaCalls
-from .role import MASTER_ID, BrokerRole
+from .role import MASTER_ID
 from .role_note import RoleNote
 from .succession import Succession
 
@@ -43,7 +43,6 @@ def succession_of(broker: Broker) -> Succession:
     def stand_alone() -> None:
         tables.followers.is_short_handed = True
 
-    is_sync = options.in_sync_replicas > 1
     made = Succession(
         cluster_name=options.broker_cluster_name,
         broker_name=options.broker_name,
@@ -59,7 +58,7 @@ def succession_of(broker: Broker) -> Succession:
         end=broker.go_on,
         followers=followers,
         stand_alone=stand_alone,
-        promoted_role=BrokerRole.SYNC_MASTER if is_sync else BrokerRole.ASYNC_MASTER,
+        promoted_role=options.lead_role,
         note=RoleNote.load(store.disk, store.root),
     )
     made.begin()

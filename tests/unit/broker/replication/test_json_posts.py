@@ -23,12 +23,14 @@ class Server:
     """For each connection the answers in order; it is closed behind the last."""
     port: int = 0
     asked: list[bytes] = attrs.field(factory=list[bytes])
+    has_been_asked: trio.Event = attrs.field(factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer each request of a connection."""
         async with stream:
             for answer in self.connections.pop(0):
                 self.asked.append(bytes(await stream.receive_some(65_536)))
+                self.has_been_asked.set()
                 await stream.send_all(answer)
 
 
@@ -109,7 +111,6 @@ async def test_a_question_that_was_given_up_leaves_no_answer_behind() -> None:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.post, "/v3/a", {})
-                while not server.asked:
-                    await trio.sleep(0)
+                await server.has_been_asked.wait()
                 scope.cancel()
         assert await client.post("/v3/a", {}) == Posted(200, {"n": 1})

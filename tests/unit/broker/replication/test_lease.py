@@ -15,7 +15,8 @@ RECORDS = st.builds(
     epoch=st.integers(0, 2**31 - 1),
     ttl_ms=st.integers(0, 2**31),
     renewals=st.integers(0, 2**63),
-    in_sync=st.frozensets(st.text()),
+    is_given_up=st.booleans(),
+    in_sync=st.frozensets(st.integers()),
 )
 
 
@@ -40,7 +41,7 @@ def test_any_bytes_are_a_record_or_refused(data: bytes) -> None:
         '{"epoch": true, "holder": "", "inSync": [], "instance": "", "renewals": 0, "ttlMs": 1}',
         '{"epoch": -1, "holder": "", "inSync": [], "instance": "", "renewals": 0, "ttlMs": 1}',
         '{"epoch": 1, "holder": 7, "inSync": [], "instance": "", "renewals": 0, "ttlMs": 1}',
-        '{"epoch": 1, "holder": "", "inSync": [1], "instance": "", "renewals": 0, "ttlMs": 1}',
+        '{"epoch": 1, "holder": "", "inSync": ["1"], "instance": "", "renewals": 0, "ttlMs": 1}',
         " " * (RECORD_SIZE_MAX + 1),
         "[" * 60_000,
     ],

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from timermq.broker.refusal import RefusedError
 from timermq.broker.replication.lease import LeaseError, LeaseRecord, Stored
 from timermq.broker.replication.lease_keeper import LeaseKeeper
 from timermq.broker.replication.lease_state import LeaseState
@@ -17,6 +18,8 @@ from timermq.broker.replication.lease_timing import LeaseTiming
 from timermq.pipeline.clock.clock import trio_time_ms
 
 TIMING = LeaseTiming(ttl_ms=10_000, margin_ms=1_000)
+B = ord("b")
+"""Id of the broker ``b:1``."""
 LONG = 1_000.0
 """Seconds of virtual time within which all comes to rest."""
 
@@ -106,25 +109,28 @@ class Pair:
         self.lives += 1
         broker = Led(name, self.acts, seconds)
         state = LeaseState(
-            name=name, instance=f"{name}/{self.lives}", timing=TIMING, may_found=may_found
+            name=name,
+            broker_id=ord(name[0]),
+            instance=f"{name}/{self.lives}",
+            timing=TIMING,
+            may_found=may_found,
         )
         keeper = LeaseKeeper(self.lease, state, broker, trio_time_ms)
         part = Part(keeper, broker, trio.CancelScope())
         await self.nursery.start(_run, part)
         return part
 
-    async def led(self, *names: str) -> Part:
+    async def led(self, *ids: int) -> Part:
         """A broker ``a:1`` that leads, with others in sync."""
         part = await self.start("a:1", may_found=True)
         await part.keeper.wait_leads()
-        part.keeper.call_in_sync(frozenset(names))
-        await self.until(lambda: part.keeper.status().in_sync == tuple(sorted({"a:1", *names})))
+        assert await part.keeper.agree(frozenset({None, *ids}))
         return part
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Let virtual time pass until something is so."""
         with trio.fail_after(LONG):
-            while not holds():
+            while not holds():  # noqa: ASYNC110 - virtual time
                 await trio.sleep(0.05)
 
 
@@ -167,7 +173,7 @@ async def test_a_broker_that_leads_renews(autojump_clock: MockClock) -> None:
 async def test_another_takes_the_lead_of_a_killed_one(autojump_clock: MockClock) -> None:
     """It is in sync, and leads by a greater epoch when the lease has run out."""
     async with pair() as both:
-        first = await both.led("b:1")
+        first = await both.led(B)
         second = await both.start("b:1")
         await both.until(lambda: "b:1 follows a:1" in both.acts)
         first.scope.cancel()
@@ -188,9 +194,19 @@ async def test_one_that_is_out_of_sync_waits_for_an_operator(autojump_clock: Moc
         await trio.sleep(100)
         assert not second.keeper.leads
 
-        second.keeper.force()
-        await second.keeper.wait_leads()
+        with pytest.raises(RefusedError, match=r"LEASE: expected a broker that is in sync"):
+            await second.keeper.claim(force=False)
+        await second.keeper.claim(force=True)
         assert both.acts[-1] == "b:1 leads 2"
+
+
+async def test_a_lease_that_is_renewed_is_not_taken_by_force(autojump_clock: MockClock) -> None:
+    """An operator is told who leads."""
+    async with pair() as both:
+        await both.led()
+        second = await both.start("b:1")
+        with pytest.raises(RefusedError, match="LEASE: a:1 renews its lease"):
+            await second.keeper.claim(force=True)
 
 
 async def test_a_broker_stops_before_its_lease_runs_out(autojump_clock: MockClock) -> None:
@@ -223,7 +239,7 @@ async def test_an_engine_that_says_nothing_is_away(autojump_clock: MockClock) ->
 async def test_a_lease_that_is_given_up_is_taken_at_once(autojump_clock: MockClock) -> None:
     """The one that stops has stopped before the other leads."""
     async with pair() as both:
-        first = await both.led("b:1")
+        first = await both.led(B)
         second = await both.start("b:1")
         await both.until(lambda: "b:1 follows a:1" in both.acts)
         begun = trio.current_time()
@@ -249,19 +265,28 @@ async def test_giving_up_does_not_wait_for_an_engine_that_is_away(
         assert trio.current_time() - begun <= 2.1
 
 
-@pytest.mark.parametrize("names", [frozenset({"b:1"}), frozenset[str]()])
-async def test_only_a_holder_says_who_is_in_sync(
-    names: frozenset[str], autojump_clock: MockClock
-) -> None:
+async def test_only_a_holder_says_who_is_in_sync(autojump_clock: MockClock) -> None:
     """A broker that follows changes nothing in the record."""
     async with pair() as both:
-        await both.led("b:1")
+        first = await both.led(B)
         second = await both.start("c:1")
         await both.until(lambda: "c:1 follows a:1" in both.acts)
-        second.keeper.call_in_sync(names)
-        await trio.sleep(30)
 
-        record = both.lease.stored.record
-        assert record is not None
-        assert record.in_sync == {"a:1", "b:1"}
-        assert second.keeper.counted == set()
+        assert not await second.keeper.agree(frozenset({B}))
+        assert first.keeper.status().in_sync == (B,)
+        assert await first.keeper.agree(frozenset())
+        assert both.lease.stored.record is not None
+        assert both.lease.stored.record.in_sync == set()
+
+
+async def test_who_is_in_sync_is_agreed_when_the_engine_is_back(autojump_clock: MockClock) -> None:
+    """Until then the old ones count."""
+    async with pair() as both:
+        first = await both.led(B)
+        both.lease.is_away = True
+        with trio.move_on_after(100) as waiting:
+            await first.keeper.agree(frozenset())
+        assert waiting.cancelled_caught
+
+        both.lease.is_away = False
+        assert await first.keeper.agree(frozenset())

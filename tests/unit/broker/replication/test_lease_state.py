@@ -12,21 +12,24 @@ from timermq.broker.replication.lease_timing import LeaseTiming
 TIMING = LeaseTiming(ttl_ms=10_000, margin_ms=2_000)
 ABSENT = Stored(None, "0")
 OWN, OTHER = "own:1", "other:1"
+OWN_ID, OTHER_ID = 1, 2
 
 
 def state(*, may_found: bool = False) -> LeaseState:
     """A broker that has just started."""
-    return LeaseState(name=OWN, instance="own/1", timing=TIMING, may_found=may_found)
+    return LeaseState(
+        name=OWN, broker_id=OWN_ID, instance="own/1", timing=TIMING, may_found=may_found
+    )
 
 
-def held(*in_sync: str, version: str = "5", ttl_ms: int = 10_000, epoch: int = 3) -> Stored:
+def held(*in_sync: int, version: str = "5", ttl_ms: int = 10_000, epoch: int = 3) -> Stored:
     """A lease that another broker holds."""
     record = LeaseRecord(
         holder=OTHER,
         instance="other/1",
         epoch=epoch,
         ttl_ms=ttl_ms,
-        in_sync=frozenset({OTHER, *in_sync}),
+        in_sync=frozenset(in_sync),
     )
     return Stored(record, version)
 
@@ -68,18 +71,18 @@ def test_another_counts_from_when_it_heard() -> None:
     """It asks for the lease not before the whole time has passed for the version it saw."""
     lease = state()
     assert lease.begin(1_000) == Read()
-    lease.was_read(4_000, held(OWN))
+    lease.was_read(4_000, held(OWN_ID))
 
     assert lease.begin(13_999.9) == Read()
-    lease.was_read(13_999.9, held(OWN))
+    lease.was_read(13_999.9, held(OWN_ID))
     assert isinstance(lease.begin(14_000), Replace)
 
 
 def test_a_renewed_record_begins_a_new_wait() -> None:
     """A holder that renews is left alone for as long as it does."""
     lease = state()
-    read(lease, 0, held(OWN, version="5"))
-    read(lease, 9_000, held(OWN, version="6"))
+    read(lease, 0, held(OWN_ID, version="5"))
+    read(lease, 9_000, held(OWN_ID, version="6"))
 
     assert lease.begin(18_999) == Read()
 
@@ -87,7 +90,7 @@ def test_a_renewed_record_begins_a_new_wait() -> None:
 def test_the_longer_time_counts() -> None:
     """A holder with another setting is waited for as long as it says."""
     lease = state()
-    read(lease, 0, held(OWN, ttl_ms=60_000))
+    read(lease, 0, held(OWN_ID, ttl_ms=60_000))
 
     assert lease.begin(59_999) == Read()
 
@@ -132,9 +135,9 @@ def test_an_own_lease_that_was_deleted_is_founded_again() -> None:
 
 def test_a_given_up_lease_is_free_at_once() -> None:
     """A master that stops in order leaves no gap; only brokers in sync may take it."""
-    kept = held(OWN)
+    kept = held(OWN_ID)
     assert kept.record is not None
-    free = Stored(attrs.evolve(kept.record, holder=""), "6")
+    free = Stored(attrs.evolve(kept.record, is_given_up=True), "6")
     lease = state()
     read(lease, 0, free)
 
@@ -146,7 +149,7 @@ def test_the_epoch_is_above_the_own_log() -> None:
     """An engine that was restored from a backup cannot lead back to an old epoch."""
     lease = state()
     lease.own_epoch = 8
-    read(lease, 0, held(OWN, epoch=3))
+    read(lease, 0, held(OWN_ID, epoch=3))
 
     assert replace(lease, 10_000, 10_001, "6").epoch == 9
 
@@ -154,10 +157,10 @@ def test_the_epoch_is_above_the_own_log() -> None:
 def test_the_one_that_takes_it_is_alone_in_sync() -> None:
     """Who else has everything, it does not know yet."""
     lease = state()
-    lease.members = frozenset({"third:1"})
-    read(lease, 0, held(OWN, "third:1"))
+    lease.members = frozenset({3})
+    read(lease, 0, held(OWN_ID, 3))
 
-    assert replace(lease, 10_000, 10_001, "6").in_sync == frozenset({OWN})
+    assert replace(lease, 10_000, 10_001, "6").in_sync == set()
 
 
 def test_renewals_differ() -> None:
@@ -214,7 +217,7 @@ def test_a_master_whose_lease_was_taken_stops_at_once() -> None:
     """It learns of it by its refused renewal, and waits for the whole time of the other."""
     lease = leading()
     lease.begin(22_000)
-    lease.was_replaced(22_001, held(OWN), is_done=False)
+    lease.was_replaced(22_001, held(OWN_ID), is_done=False)
 
     assert not lease.leads(22_001)
     assert lease.begin(32_000) == Read()
@@ -224,27 +227,29 @@ def test_a_killed_broker_is_another_one() -> None:
     """Its own record of an earlier life is waited for like any other."""
     first = leading()
     assert first.record is not None
-    second = LeaseState(name=OWN, instance="own/2", timing=TIMING)
+    second = LeaseState(name=OWN, broker_id=OWN_ID, instance="own/2", timing=TIMING)
     read(second, 20_100, Stored(first.record, "1"))
 
     assert not second.holds
     assert second.begin(30_099) == Read()
+    second.was_read(30_099, Stored(first.record, "1"))
+    assert isinstance(second.begin(30_100), Replace)
 
 
 def test_who_may_lead_next_is_counted() -> None:
     """From before it stands in the record, until the record is kept without it."""
     lease = leading()
-    lease.members = frozenset({OTHER})
-    assert lease.counted == {OTHER}
-    assert replace(lease, 20_100, 20_101, "2").in_sync == {OWN, OTHER}
+    lease.members = frozenset({OTHER_ID})
+    assert lease.counted == {OTHER_ID}
+    assert replace(lease, 20_100, 20_101, "2").in_sync == {OTHER_ID}
 
     lease.members = frozenset()
     assert lease.due_ms() < 20_101
     asked = lease.begin(20_200)
     assert isinstance(asked, Replace)
-    assert lease.counted == {OTHER}
+    assert lease.counted == {OTHER_ID}
     lease.has_failed(20_300)
-    assert lease.counted == {OTHER}
+    assert lease.counted == {OTHER_ID}
     replace(lease, 20_600, 20_700, "3")
     assert lease.counted == set()
 
@@ -260,7 +265,7 @@ def test_a_broker_that_stops_gives_the_lease_up() -> None:
     lease.was_replaced(22_002, Stored(renewal.record, "2"), is_done=True)
     assert not lease.leads(22_002)
     given_up = replace(lease, 22_003, 22_004, "3")
-    assert given_up.holder == ""
+    assert given_up.is_given_up
     assert given_up.in_sync == renewal.record.in_sync
     assert not lease.holds
 
