@@ -1,8 +1,8 @@
 """The links of a master's followers: accepted, read, fed with the log, closed.
 
-Two tasks a link: one takes the follower's reports, the other sends what the log has grown by, in
-frames that are read as they go. Errors of a link, and its peer's mistakes, end that
-link alone; a peer's refusals are told once a minute for each rule.
+Two tasks a link: one takes the follower's reports, the other sends what the log has grown by.
+Errors of a link, and its peer's mistakes, end that link alone; refusals are told once a minute for
+each rule.
 
 Source: Java ``DefaultHAService``, ``DefaultHAConnection``.
 """

@@ -110,6 +110,8 @@ class Succession:
     """Ends this life of the broker."""
     followers: Callable[[], Sequence[str]]
     """Addresses of the followers that the broker's own name server knows."""
+    stand_alone: Callable[[], None]
+    """Lets answers wait for no follower until there are as many as the settings ask for."""
     promoted_role: BrokerRole = BrokerRole.ASYNC_MASTER
     """The role of a follower that was promoted."""
     note: RoleNote | None = None
@@ -134,6 +136,7 @@ class Succession:
             if self.epochs.epochs.last_number < note.epoch:
                 self.epochs.begin(Epoch(note.epoch, self.store.commit_log.max_offset))
             self.reign(note.epoch)
+            self.stand_alone()
 
     def begin_first(self) -> None:
         """Begin the first epoch of a master that others may follow; not where there is one.
@@ -283,6 +286,7 @@ class Succession:
         def begin() -> None:
             self.epochs.begin(Epoch(number, self.store.commit_log.max_offset))
             self.role.master_address = None
+            self.stand_alone()
 
         await self.lead(self.promoted_role, begin)
         self.reign(number)

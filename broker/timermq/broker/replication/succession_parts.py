@@ -40,6 +40,9 @@ def succession_of(broker: Broker) -> Succession:
         for table in (tables.topics, tables.groups, tables.offsets):
             table.reign(epoch)
 
+    def stand_alone() -> None:
+        tables.followers.is_short_handed = True
+
     made = Succession(
         cluster_name=options.broker_cluster_name,
         broker_name=options.broker_name,
@@ -54,6 +57,7 @@ def succession_of(broker: Broker) -> Succession:
         reign=reign,
         end=broker.go_on,
         followers=followers,
+        stand_alone=stand_alone,
         promoted_role=options.lead_role,
         note=RoleNote.load(store.disk, store.root),
     )

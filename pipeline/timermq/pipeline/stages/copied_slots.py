@@ -92,7 +92,8 @@ class CopiedSlots:
                     chunk.topic_hash[is_late],
                 )
                 found.append(units)
-        late = np.concatenate(found)
+        # Joined, a column would have the machine's byte order.
+        late = np.concatenate(found).astype(UNIT.dtype)
         return late[np.argsort(late["offset_py"], kind="stable")]
 
     def _link(self, units: Units, slot_ms: int) -> bool:
