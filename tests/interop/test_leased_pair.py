@@ -35,6 +35,7 @@ FLAGS = (
     "--set=log_format=JSON",
     "--set=broker_role=SYNC_MASTER",
     "--set=in_sync_replicas=2",
+    "--set=confirm=replicated",
     "--set=slave_timeout_ms=60000",  # an acknowledgement means two replicas, however slow
     "--set=lease_margin_ms=500",
 )

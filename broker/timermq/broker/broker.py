@@ -418,6 +418,8 @@ class Broker:
             scrub=self.timer_store.scrub.statistics(),
             transactions=self.transactions.statistics(),
             clock=self._clock.status(),
+            followers=tables.followers.rows(),
+            followers_refused=self.master_side.service.refused,
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),

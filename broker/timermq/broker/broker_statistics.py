@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -11,6 +11,7 @@ from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
+from .replication.followers import FollowerRow
 from .replication.lease_status import LeaseStatus
 from .security.access_control import AccessStatistics
 from .transactions.transactions import TransactionStatistics
@@ -43,6 +44,10 @@ class BrokerStatistics:
     scrub: ScrubStatistics
     transactions: TransactionStatistics
     clock: ClockStatus
+    followers: Sequence[FollowerRow] = ()
+    """Those that are linked."""
+    followers_refused: int = 0
+    """Links of followers that were refused."""
     tls_refused: int = 0
     """Connections closed before their first request: not the kind that is taken, or a handshake
     that failed."""

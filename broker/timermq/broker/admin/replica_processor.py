@@ -53,6 +53,7 @@ class ReplicaProcessor:
                     "addr": one.address,
                     "diff": one.behind,
                     "inSync": one.is_in_sync,
+                    "silentMs": one.silent_ms,
                     "slaveAckOffset": one.acknowledged,
                     "transferFromWhere": one.sent,
                     "transferredByteInSecond": one.sent_per_second,

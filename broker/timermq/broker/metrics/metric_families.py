@@ -47,6 +47,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         _transactions(snapshot),
         _promises(snapshot),
         _clock(snapshot),
+        _followers(snapshot),
         _lease(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
@@ -257,6 +258,34 @@ def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     stages = (("enqueue", timer.enqueue_backoff), ("deliver", timer.deliver_backoff))
     yield labelled(retried, [((stage,), held.count) for stage, held in stages])
+
+
+def _followers(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    """How far each follower is that is linked, and how many are in sync."""
+    rows = snapshot.statistics.followers
+    named = [((row.name,), row) for row in rows]
+    yield gauge(
+        "timermq_replicas_in_sync",
+        "This broker and the followers that have everything that is confirmed",
+        1 + sum(row.is_in_sync for row in rows),
+    )
+    behind = GaugeMetricFamily(
+        "timermq_follower_behind_bytes",
+        "Bytes of the log that a follower has not acknowledged",
+        labels=["follower"],
+    )
+    yield labelled(behind, ((labels, row.behind) for labels, row in named))
+    silent = GaugeMetricFamily(
+        "timermq_follower_silent_seconds",
+        "Since a follower that lacks something has acknowledged something new",
+        labels=["follower"],
+    )
+    yield labelled(silent, ((labels, row.silent_ms / 1000) for labels, row in named))
+    yield counter(
+        "timermq_followers_refused",
+        "Links of followers that were refused",
+        snapshot.statistics.followers_refused,
+    )
 
 
 def _lease(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -21,6 +21,7 @@ from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
 from ..consuming.long_polling import LongPolling
+from ..replication.followers import Followers, FollowersSummary
 from ..security.access_control import AccessControl
 from ..security.tls import Tls
 from ..sending.send_processor import SendProcessor
@@ -41,6 +42,15 @@ class SecurityFields(TypedDict, total=False):
     open_doors: tuple[str, ...]
 
 
+class FollowerFields(TypedDict):
+    """The fields of a snapshot about followers."""
+
+    followers: int
+    followers_in_sync: int
+    followers_behind: int
+    followers_silent_ms: int
+
+
 @attrs.define(eq=False, kw_only=True)
 class SnapshotSource:
     """The sources of one broker's snapshots."""
@@ -51,6 +61,7 @@ class SnapshotSource:
     clock: WatchedClock
     send: SendProcessor
     long_polling: LongPolling
+    followers: Followers
     access: AccessControl | None
     """None: there is no access control."""
     tls: Tls
@@ -165,12 +176,23 @@ class WatchSnapshot:
             scrub_damaged=self.scrub.damaged,
             scrub_mended=self.scrub.repaired,
             scrub_left=self.scrub.left,
+            **self._followers(),
             **self._security(),
             held_up=sum(one.count for one in held_up),
             held_up_since_ms=min(
                 (one.since_ms for one in held_up if one.since_ms is not None), default=None
             ),
             held_up_error=next((one.error for one in held_up if one.error is not None), None),
+        )
+
+    def _followers(self) -> FollowerFields:
+        """How far the followers are."""
+        found = FollowersSummary.of(self.source.followers.rows())
+        return FollowerFields(
+            followers=found.linked,
+            followers_in_sync=found.in_sync,
+            followers_behind=found.behind,
+            followers_silent_ms=found.silent_ms,
         )
 
     def _security(self) -> SecurityFields:

@@ -66,11 +66,11 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
 _SUMS = (
     *("enqueue_lag", "pending", "held_pulls", "memory_size", "memory_own_size", "quarantined"),
     *("held_up", "failed_logins", "missing_rights", "tls_refused"),
-    *("scrub_damaged", "scrub_mended", "scrub_left"),
+    *("scrub_damaged", "scrub_mended", "scrub_left", "followers", "followers_in_sync"),
 )
 _GREATEST = (
     *("precision_ms", "write_ms", "read_lag_ms", "lateness_max_ms", "disk_used_ratio"),
-    *("set_aside_ms", "failed_login_ms"),
+    *("set_aside_ms", "failed_login_ms", "followers_behind", "followers_silent_ms"),
 )
 _LEAST = ("read_ms", "commit_read_ms", "scrub_whole_ms", "held_up_since_ms")
 

@@ -242,6 +242,8 @@ def _figures(view: View, snapshot: Snapshot) -> list[Text]:
             _resources(snapshot, figures),
         ]
     lines += [_totals(counters), _scrub(snapshot)]
+    if snapshot.followers:
+        lines.append(_followers(snapshot))
     return [Text(line) for line in lines]
 
 
@@ -291,6 +293,16 @@ def _scrub(snapshot: Snapshot) -> str:
         f"{f'{formatting.span(whole_ms)} ago' if snapshot.scrub_whole_ms else formatting.NOTHING}"
         f"  damaged {formatting.count(snapshot.scrub_damaged)}"
         f"  repaired {formatting.count(snapshot.scrub_mended)}"
+    )
+
+
+def _followers(snapshot: Snapshot) -> str:
+    """How far the followers are, by the one that is most behind."""
+    silent_ms = snapshot.followers_silent_ms
+    return (
+        f"followers {snapshot.followers}  in sync {snapshot.followers_in_sync}"
+        f"  behind {formatting.size(snapshot.followers_behind)}"
+        f"  acknowledged {f'{formatting.span(silent_ms)} ago' if silent_ms else 'now'}"
     )
 
 
