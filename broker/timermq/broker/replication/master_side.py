@@ -64,7 +64,7 @@ class MasterSide:
             followers,
             sockets,
             context=master_context(options),
-            is_master=lambda: role.is_master,
+            is_master=lambda: role.feeds_followers,
         )
         self._role = role
         self._take_role()
@@ -80,7 +80,7 @@ class MasterSide:
     def _take_role(self) -> None:
         """Let answers wait as the role says; a broker that follows has no followers."""
         self._followers.is_sync = self._role.role is BrokerRole.SYNC_MASTER
-        if not self._role.is_master:
+        if not self._role.feeds_followers:
             self.service.end_links("this broker follows another one now")
 
     async def run(

@@ -315,9 +315,10 @@ class Succession:
             to = self._follower() if to is None else to
             await self._check_follower(to)
             role, number = self.role.role, self.epochs.epochs.last_number
-            await self.follow()
-            offset = self.store.commit_log.max_offset
+            self.role.is_handing_over = True
             try:
+                await self.follow()
+                offset = self.store.commit_log.max_offset
                 found = await self._hand_over(to, offset, number)
             except ReplicaRefusedError as error:
                 await self.lead(role, lambda: None)
@@ -329,6 +330,8 @@ class Succession:
                     f"{error}: it may lead or not, so this broker follows it: when it does not "
                     "lead, let this one lead again (timermq promote --force)",
                 ) from error
+            finally:
+                self.role.is_handing_over = False
             self._go_behind(to, found.last_epoch)
             log.warning("handed over", to=to, epoch=found.last_epoch)
             return found
