@@ -149,7 +149,7 @@ SERVED: Mapping[RequestCode, Row] = {
         "PULL, which changes nothing; POP is refused with 3", "interop/test_admin_calls"
     ),
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Row(
-        "none: all groups pull", "interop/test_java_slave"
+        "none: all groups pull", "unit/broker/admin/test_request_mode_processor"
     ),
     RequestCode.GET_BROKER_EPOCH_CACHE: Row(
         "also of a broker without replicas, which has no epochs",

@@ -8,7 +8,7 @@ Source: Java ``DefaultHAService``, ``AutoSwitchHAService``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 
@@ -43,6 +43,35 @@ class FollowerRow:
     """Bytes in the last whole second."""
     silent_ms: int
     """Milliseconds since it last acknowledged something new; 0 when it has everything."""
+
+    @property
+    def name(self) -> str:
+        """Its host and id, which stay from link to link; its address if it says no id."""
+        if self.broker_id is None:
+            return self.address
+        return f"{self.address.rpartition(':')[0]}#{self.broker_id}"
+
+
+@attrs.frozen
+class FollowersSummary:
+    """All followers together."""
+
+    linked: int = 0
+    in_sync: int = 0
+    behind: int = 0
+    """Bytes that the one most behind lacks."""
+    silent_ms: int = 0
+    """How long that one, or another, has acknowledged nothing new, the longest."""
+
+    @classmethod
+    def of(cls, rows: Sequence[FollowerRow]) -> FollowersSummary:
+        """The summary of all rows."""
+        return cls(
+            linked=len(rows),
+            in_sync=sum(row.is_in_sync for row in rows),
+            behind=max((row.behind for row in rows), default=0),
+            silent_ms=max((row.silent_ms for row in rows), default=0),
+        )
 
 
 class Followers:
