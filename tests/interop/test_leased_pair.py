@@ -35,6 +35,8 @@ FLAGS = (
     "--set=log_format=JSON",
     "--set=broker_role=SYNC_MASTER",
     "--set=in_sync_replicas=2",
+    "--set=confirm=replicated",
+    "--set=slave_timeout_ms=60000",  # an acknowledgement means two replicas, however slow
     "--set=lease_margin_ms=500",
 )
 
@@ -78,7 +80,7 @@ class Pair:
 
     def record(self) -> dict[str, object]:
         """The lease as etcd keeps it; empty without one."""
-        row = self.etcd.ctl("get", self.name, "--print-value-only")
+        row = self.etcd.ctl("get", f"{self.name}/broker-a", "--print-value-only")
         return json.loads(row) if row.strip() else {}
 
     async def leads(self, replica: Replica, *, epoch: int, in_sync: Sequence[int] = ()) -> None:

@@ -328,7 +328,14 @@ class Broker:
         # Imported late, as the above.
         from .replication.lease_parts import keeper_of
 
-        return keeper_of(self, steady_ms)
+        return keeper_of(
+            self.options,
+            self.succession,
+            self.tables.followers,
+            self.store,
+            park=self.rest,
+            steady_ms=steady_ms,
+        )
 
     async def lead(
         self,
@@ -417,6 +424,7 @@ class Broker:
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
+            lease=None if self.lease is None else self.lease.status(),
         )
 
     @cached_property

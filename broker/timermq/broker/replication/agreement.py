@@ -90,7 +90,7 @@ class Agreement:
         return end
 
     def keep_epoch(self, frame: EpochTransfer) -> None:
-        """Keep the epoch of bytes that are about to be copied.
+        """Keep the epoch of bytes that are about to be copied, and what both replicas have.
 
         Raises:
             FollowError: It is below the one before.
@@ -99,6 +99,7 @@ class Agreement:
             self.epochs.copy(Epoch(frame.epoch, frame.epoch_start))
         except ValueError as error:
             raise FollowError("EPOCHS", str(error)) from error
+        self.store.note_confirmed(min(frame.confirm_offset, self.store.commit_log.max_offset))
 
     def _log(self) -> StoppedLog:
         log = self.store.commit_log

@@ -63,7 +63,7 @@ class EtcdLease:
         self._token: str | None = None
 
     async def read(self) -> Stored:
-        """The newest record."""
+        """The newest record, as all members have it."""
         answer = await self._ask("/v3/kv/range", {"key": self._key})
         return _stored(answer.get("kvs", []))
 
@@ -93,7 +93,7 @@ class EtcdLease:
         return False, _stored(kept.get("kvs", []))
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections to all endpoints."""
         for endpoint in self._endpoints:
             await endpoint.aclose()
 

@@ -174,6 +174,8 @@ class Following:
         address, ha_address = self.options.follow or named, self.options.ha_master_address
         if self.options.follow is None and ha_address is None:
             ha_address = ha_named
+        if address is None and ha_address is None and self.options.lease is not None:
+            raise FollowError("NO_MASTER", "no broker holds the lease yet, or it is not known")
         if address is None and ha_address is None:
             raise FollowError(
                 "NO_MASTER",

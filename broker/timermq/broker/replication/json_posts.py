@@ -24,7 +24,7 @@ class PostError(Exception):
 
 @attrs.frozen
 class Posted:
-    """An answer in JSON."""
+    """An answer of the server, in JSON."""
 
     status: int
     fields: dict[str, object]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import attrs
 import structlog
 import trio
 
@@ -21,6 +20,7 @@ from ..refusal import RefusedError
 from ..security.log_limit import LogLimit
 from .lease import Lease, LeaseError
 from .lease_state import LeaseState, Read, Replace
+from .lease_status import LeaseStatus
 
 GIVE_UP_TIMEOUT = 2.0
 """Seconds that a stop waits for the engine to take the lease back; else it runs out by itself."""
@@ -56,22 +56,6 @@ class LeasedBroker(Protocol):
     def follow_holder(self, address: str | None) -> None:
         """Follow the broker at ``host:port``; None: no broker leads now."""
         ...
-
-
-@attrs.frozen(kw_only=True)
-class LeaseStatus:
-    """The lease as one broker sees it, for those who watch."""
-
-    leads: bool
-    holder: str | None
-    """Address of the broker in the record; None: there is none, or it gave it up."""
-    epoch: int
-    in_sync: tuple[int, ...]
-    """Ids of the followers that may lead next."""
-    left_ms: int
-    """How long this broker may lead yet; 0 if it does not."""
-    error: str | None
-    """Why the engine gave no answer the last time."""
 
 
 class LeaseKeeper:

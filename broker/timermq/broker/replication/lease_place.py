@@ -1,6 +1,6 @@
 """The place of a lease: what ``--lease`` names, ``etcd://HOST:PORT[,HOST:PORT…]/NAME?ttl=SECONDS``.
 
-``etcds`` is the same over TLS. The name is that of the key; brokers of one broker name share it.
+``etcds`` is the same over TLS. The key is ``NAME/brokerName``: brokers of one name share a lease.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class LeasePlace:
     endpoints: tuple[tuple[str, int], ...]
     """Hosts and ports."""
     name: str
+    """The first part of the key."""
     is_secure: bool
     """Whether it is spoken to over TLS."""
     ttl_ms: int
@@ -55,6 +56,10 @@ class LeasePlace:
             is_secure=scheme == "etcds",
             ttl_ms=_ttl_ms(query),
         )
+
+    def key(self, broker_name: str) -> str:
+        """The key of the brokers of one name."""
+        return f"{self.name}/{broker_name}"
 
     def timing(self, margin_ms: int) -> LeaseTiming:
         """The times of this lease; ValueError if the margin leaves a holder no time."""

@@ -179,7 +179,7 @@ class LeaseState:
         )
 
     def was_read(self, now_ms: float, stored: Stored) -> None:
-        """Note the newest record."""
+        """Note the answer to ``Read``."""
         assert isinstance(self._asked, Read)
         self._asked = None
         self._look(now_ms, stored)

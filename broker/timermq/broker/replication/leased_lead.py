@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import attrs
 import structlog
 
+from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..security.tls import TlsError, said, show
 from ..security.watched_files import read_bounded
 from .etcd_lease import EtcdLease, EtcdUser
 from .json_posts import JsonPosts
 from .lease import LeaseError
-from .lease_options import LeaseOptions
 from .lease_place import LeasePlace
 from .succession import Succession
 
@@ -62,7 +62,7 @@ class LeasedLead:
             log.error("the holder of the lease is not followed", reason=error.remark)
 
 
-def lease_of(options: LeaseOptions) -> EtcdLease:
+def lease_of(options: BrokerOptions) -> EtcdLease:
     """The engine that the settings name; nothing is asked yet.
 
     Raises:
@@ -83,19 +83,17 @@ def lease_of(options: LeaseOptions) -> EtcdLease:
         user = EtcdUser(options.lease_user, lambda: _password(path))
     return EtcdLease(
         [JsonPosts(host, port, tls) for host, port in place.endpoints],
-        place.name,
+        place.key(options.broker_name),
         user=user,
         request_ms=place.timing(options.lease_margin_ms).request_ms,
     )
 
 
-async def holder_of(options: LeaseOptions) -> str | None:
+async def holder_of(options: BrokerOptions) -> str | None:
     """Address of the broker that holds the lease, before a start; None if it is not known.
 
     Cancellation: nothing has changed.
     """
-    if options.lease is None:
-        return None
     lease = lease_of(options)
     try:
         record = (await lease.read()).record
@@ -114,7 +112,7 @@ def _password(path: str) -> str:
     return password.decode()
 
 
-def _context(options: LeaseOptions) -> ssl.SSLContext:
+def _context(options: BrokerOptions) -> ssl.SSLContext:
     trusted, shown = options.lease_tls_trust_cert_path, options.lease_tls_cert_path
     try:
         context = ssl.create_default_context(cafile=trusted)

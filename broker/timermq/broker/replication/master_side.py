@@ -53,6 +53,7 @@ class MasterSide:
         self.listens = listens
         self._options = options
         self._followers = followers
+        self._store = store
         self.service = HaService(
             options,
             MasterIdentity(
@@ -72,10 +73,16 @@ class MasterSide:
         if not listens:
             return
         store.pins.add("followers", followers.needed_from)
+        followers.on_change(self._note_confirmed)
         store.refuse_by(followers.refusal)
         if not followers.is_confirmed_alone:
             store.confirm_by(followers.confirm_offset)
             followers.on_change(lambda: _dispatch(store))
+
+    def _note_confirmed(self) -> None:
+        in_sync = self._followers.in_sync
+        if in_sync.members:
+            self._store.note_confirmed(in_sync.confirm_offset)
 
     def _take_role(self) -> None:
         """Let answers wait as the role says; a broker that follows has no followers."""

@@ -28,7 +28,6 @@ from timermq.timerstore.store_options import StoreOptions
 
 from ..options import BrokerOptions
 from .epochs import EpochFile
-from .leased_lead import holder_of
 from .reconciliation import Reconciliation
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import MASTER_ID, BrokerRole
@@ -132,7 +131,7 @@ async def prepare_start(
     Cancellation: the store is as it was, or cut.
     """
     note = RoleNote.load(disk, root)
-    wanted = StartRole.of(options, note, await holder_of(options))
+    wanted = StartRole.of(options, note, await _holder(options))
     if note is None and wanted.role.is_master and options.broker_role is None:
         return options
     epoch = max(EpochFile(disk, root).epochs.last_number, -1 if note is None else note.epoch)
@@ -145,6 +144,15 @@ async def prepare_start(
     if not chosen.role.is_master and chosen.master is not None:
         await _reconcile(disk, root, options, store_options, calls, chosen.master)
     return chosen.options(options)
+
+
+async def _holder(options: BrokerOptions) -> str | None:
+    if options.lease is None:
+        return None
+    # Imported late: most brokers have no lease.
+    from .leased_lead import holder_of
+
+    return await holder_of(options)
 
 
 async def _reconcile(

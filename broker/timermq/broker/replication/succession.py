@@ -24,6 +24,7 @@ import attrs
 import structlog
 import trio
 
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.epoch_report import EpochReport
 from timermq.timerstore.message_store import MessageStore
@@ -120,6 +121,8 @@ class Succession:
     """Waits until this broker leads by its lease, by force or not; None: there is no lease."""
     _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     """Held while the role changes."""
+    _suspects: set[str] = attrs.field(factory=set[str], init=False)
+    _suspected: Signal = attrs.field(factory=Signal, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     """It has been fenced, or goes to another master."""
 
@@ -446,9 +449,23 @@ class Succession:
         if found.broker_name == self.broker_name and found.is_master and is_higher:
             self.see(address, found.last_epoch)
 
+    def suspect(self, address: str) -> None:
+        """Have a broker asked that a name server calls the master of this name."""
+        self._suspects.add(address)
+        self._suspected.set()
+
     async def run(self) -> None:
         """Tell other replicas that this one leads, while it does, until cancelled."""
-        await self.role.run_while(is_master=True, work=self._tell_peers)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_at_suspects)
+            await self.role.run_while(is_master=True, work=self._tell_peers)
+
+    async def _look_at_suspects(self) -> None:
+        while True:
+            await self._suspected.wait()
+            while self._suspects:
+                await self.look(self._suspects.pop())
+            await trio.sleep(ASK_INTERVAL)
 
     async def _tell_peers(self) -> None:
         async with trio.open_nursery() as nursery:

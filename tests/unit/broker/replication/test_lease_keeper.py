@@ -70,13 +70,13 @@ class Led:
         return self.epoch
 
     async def take_lead(self, epoch: int) -> None:
-        """Lead, after a while."""
+        """Lead, when some time has passed."""
         await trio.sleep(self.seconds)
         self.epoch, self.writes = epoch, True
         self.acts.append(f"{self.name} leads {epoch}")
 
     async def stop_leading(self) -> None:
-        """Stop, after a while."""
+        """Stop, when some time has passed."""
         await trio.sleep(self.seconds)
         self.writes = False
         self.acts.append(f"{self.name} stops")
@@ -97,7 +97,7 @@ class Part:
 
 @attrs.define(eq=False)
 class Pair:
-    """Brokers beside one engine."""
+    """Brokers that share one engine."""
 
     nursery: trio.Nursery
     lease: MemoryLease = attrs.field(factory=MemoryLease)

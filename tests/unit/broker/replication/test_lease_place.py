@@ -1,4 +1,4 @@
-"""What ``--lease`` may name."""
+"""The places that ``--lease`` may name."""
 
 from __future__ import annotations
 
