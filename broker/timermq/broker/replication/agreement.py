@@ -86,7 +86,9 @@ class Agreement:
                 )
         elif end > epochs.max_offset:
             raise FollowError(RULE, f"the own log ends at {end}, its at {epochs.max_offset}")
-        self.epochs.save(theirs.cut(end))
+        # With the one that begins there: the next bytes are of it, and a promotion goes above it.
+        self.epochs.save(EpochList(one for one in theirs if one.start <= end))
+        self.succession.seen_epoch = max(self.succession.seen_epoch, theirs.last_number)
         return end
 
     def keep_epoch(self, frame: EpochTransfer) -> None:

@@ -117,6 +117,8 @@ class Succession:
     """The role of a follower that was promoted."""
     note: RoleNote | None = None
     """As on the disk."""
+    seen_epoch: int = attrs.field(default=-1, init=False)
+    """The newest epoch that a master has told of."""
     claim: Callable[[bool], Awaitable[None]] | None = None
     """Waits until this broker leads by its lease, by force or not; None: there is no lease."""
     _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
@@ -280,7 +282,7 @@ class Succession:
 
     async def _take_lead(self, seen_epoch: int) -> None:
         """Lead, in an epoch above all that is known."""
-        number = max(self.epochs.epochs.last_number, seen_epoch, 0) + 1
+        number = max(self.epochs.epochs.last_number, self.seen_epoch, seen_epoch, 0) + 1
         master = self.role.master_address
         note = RoleNote(role=self.promoted_role, epoch=number, peers=self._peers())
         self._save(note.with_peer(master))

@@ -37,6 +37,7 @@ class Case:
         self.is_there = True
         self.lives: list[tuple[str, int]] = []
         self.looked: list[str] = []
+        self.seen_epoch = -1
         calls: Any = self
         self.agreement = Agreement(
             broker_name="B", store=self.store, epochs=self.epochs, calls=calls, succession=calls
@@ -142,7 +143,8 @@ def test_the_masters_epochs_are_taken_over(case: Case) -> None:
     agreed = case.agreement.agree(Epochs(end + 90, 5, starts))
 
     assert agreed == end
-    assert case.epochs.epochs == EpochList([Epoch(1, 0), Epoch(2, 10)])
+    assert case.epochs.epochs == EpochList([Epoch(1, 0), Epoch(2, 10), Epoch(4, end)])
+    assert case.seen_epoch == 5
     case.agreement.keep_epoch(EpochTransfer(end, 4, end, 0, b"x"))
     assert case.epochs.epochs.last == Epoch(4, end)
     with pytest.raises(FollowError, match="EPOCHS"):

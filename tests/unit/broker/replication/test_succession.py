@@ -166,6 +166,14 @@ async def test_a_promotion_is_noted_then_the_link_ends_then_it_leads() -> None:
     assert (found.is_master, found.last_epoch) == (True, 2)
 
 
+async def test_an_epoch_that_was_told_of_is_not_given_again() -> None:
+    """The follower has no byte of it yet, as of a master that nothing was sent to."""
+    case = following()
+    case.succession.seen_epoch = 6
+
+    assert (await case.succession.promote()).last_epoch == 7
+
+
 async def test_a_promotion_that_was_cut_off_goes_on_at_the_start() -> None:
     """The note says that it leads in an epoch that has not begun: it begins then."""
     case = following(note=RoleNote(role=BrokerRole.ASYNC_MASTER, epoch=5))
