@@ -163,6 +163,7 @@ class Broker:
             endpoint.sockets,
             listens=endpoint.ha_listener is not None,
             role=self.role,
+            wake_readers=self.tables.long_polling.wake_all,
         )
         """The links of followers."""
         if self.master_side.listens:

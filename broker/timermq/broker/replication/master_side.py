@@ -30,6 +30,7 @@ class MasterSide:
         store: Its log is replicated.
         followers: Of this broker.
         sockets: Know who is at the other end of a link.
+        wake_readers: Has held pulls run again.
         listens: Whether followers can link: there is a listener, or streams are brought.
         role: The role that this broker has now.
 
@@ -47,6 +48,7 @@ class MasterSide:
         *,
         role: Role,
         listens: bool,
+        wake_readers: Callable[[], None],
     ) -> None:
         self.epochs: Callable[[], Sequence[EpochStart]] = lambda: (FIRST_EPOCH,)
         """The epochs of the log, oldest first."""
@@ -78,6 +80,8 @@ class MasterSide:
         if not followers.is_confirmed_alone:
             store.confirm_by(followers.confirm_offset)
             followers.on_change(lambda: _dispatch(store))
+            if role.is_master:
+                followers.hold_reads(store.commit_log.max_offset, wake_readers)
 
     def _note_confirmed(self) -> None:
         in_sync = self._followers.in_sync
