@@ -39,6 +39,9 @@ class LeaseRecord:
     """Times that the holder has renewed it: so each record differs from the one before."""
     is_given_up: bool = False
     """The holder leads no more, and has written nothing since."""
+    position: int = 0
+    """End of the part of the commit log that all in sync have: a log that ends before it is another
+    one, as of a machine that was replaced."""
     in_sync: frozenset[int] = frozenset()
     """``brokerId`` of each follower that has all that was acknowledged: one of them leads next."""
 
@@ -52,6 +55,7 @@ class LeaseRecord:
                 "ttlMs": self.ttl_ms,
                 "renewals": self.renewals,
                 "givenUp": self.is_given_up,
+                "position": self.position,
                 "inSync": sorted(self.in_sync),
             },
             sort_keys=True,
@@ -83,6 +87,7 @@ class LeaseRecord:
             ttl_ms=_number(table, "ttlMs", 2**31),
             renewals=_number(table, "renewals", 2**63),
             is_given_up=table.get("givenUp") is True,
+            position=_number(table, "position", 2**63),
             in_sync=frozenset(cast("list[int]", in_sync)),
         )
 

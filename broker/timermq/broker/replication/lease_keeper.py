@@ -39,6 +39,14 @@ class LeasedBroker(Protocol):
         """The highest epoch that it has seen or led by."""
         ...
 
+    def log_end(self) -> int:
+        """The end of its commit log."""
+        ...
+
+    def confirmed(self) -> int:
+        """The end of the part of its log that the followers in sync have, while it leads."""
+        ...
+
     async def take_lead(self, epoch: int) -> None:
         """Lead by an epoch: one that it led by before, or one above all that it has seen.
 
@@ -143,7 +151,8 @@ class LeaseKeeper:
                 ResponseCode.ILLEGAL_OPERATION,
                 "LEASE",
                 f"expected a broker that is in sync, found {named}, and this is "
-                f"{state.broker_id}: promote by force and lose what it has not",
+                f"{state.broker_id} with a log up to {state.own_end}: promote by force and lose "
+                "what it has not",
             )
         with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
             await self.wait_leads()
@@ -195,7 +204,7 @@ class LeaseKeeper:
 
     async def _ask_on(self) -> None:
         while True:
-            self._state.own_epoch = max(self._state.own_epoch, self._broker.known_epoch())
+            self._look_at_broker()
             woken = self._woken
             pause_ms = self._state.due_ms() - self._steady_ms()
             # A lease is given up when the broker has stopped, not before.
@@ -206,6 +215,11 @@ class LeaseKeeper:
                 continue
             await self._ask()
             self._tell_change()
+
+    def _look_at_broker(self) -> None:
+        state, broker = self._state, self._broker
+        state.own_epoch = max(state.own_epoch, broker.known_epoch())
+        state.own_end, state.confirmed = broker.log_end(), broker.confirmed()
 
     async def _ask(self) -> None:
         state = self._state

@@ -48,18 +48,24 @@ class LeaseOptions(ReplicationOptions):
         place = LeasePlace.parse(self.lease)
         place.timing(self.lease_margin_ms)
         if not place.is_secure:
-            self._check_plain(place)
+            self._check_plain()
 
-    def _check_plain(self, place: LeasePlace) -> None:
+    @property
+    def lease_is_far(self) -> bool:
+        """Whether the lease is shared with brokers on other machines."""
+        if self.lease is None:
+            return False
+        return not all(_is_loopback(host) for host, _ in LeasePlace.parse(self.lease).endpoints)
+
+    def _check_plain(self) -> None:
         if self.lease_tls_trust_cert_path is not None or self.lease_tls_cert_path is not None:
             raise ValueError(
                 "lease: expected etcds://, with the certificates of lease_tls_…, found etcd://"
             )
-        far = [host for host, _ in place.endpoints if not _is_loopback(host)]
-        if self.lease_user is not None and far:
+        if self.lease_user is not None and self.lease_is_far:
             raise ValueError(
-                f"lease: expected etcds:// to {far[0]}, for the password of lease_user would be "
-                "sent to it in plain text, found etcd://"
+                "lease: expected etcds://, for the password of lease_user would be sent to another "
+                "machine in plain text, found etcd://"
             )
 
 

@@ -49,7 +49,9 @@ def keeper_of(
         timing=LeasePlace.parse(options.lease).timing(options.lease_margin_ms),
         may_found=options.may_found,
     )
-    lead = LeasedLead(succession, park, lambda: state.epoch)
+    lead = LeasedLead(
+        succession, park, lambda: followers.in_sync.confirm_offset, lambda: state.epoch
+    )
     keeper = LeaseKeeper(lease_of(options), state, lead, steady_ms)
     succession.claim = keeper.claim
     followers.guard = keeper.agree

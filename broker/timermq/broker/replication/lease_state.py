@@ -54,6 +54,10 @@ class LeaseState:
     """Whether it may take a lease that does not exist: it does not follow another broker."""
     own_epoch: int = 0
     """The highest epoch that this broker knows of."""
+    own_end: int = 0
+    """End of its commit log."""
+    confirmed: int = 0
+    """End of the part of its commit log that the followers in sync have, while it leads."""
     is_ready: bool = True
     """Whether it wants to lead: its store takes writes, and it does not stop."""
     is_forced: bool = False
@@ -70,6 +74,8 @@ class LeaseState:
     """The record is this broker's by a request that was thought lost, and is to be renewed now."""
     _rests_until_ms: float = attrs.field(default=_NEVER, init=False)
     _led_until_ms: float = attrs.field(default=_NEVER, init=False)
+    _holds_back_until_ms: float = attrs.field(default=_NEVER, init=False)
+    """The engine was away: a holder that could not renew comes first."""
     _ttl_seen_ms: int = attrs.field(default=0, init=False)
     _is_own_deleted: bool = attrs.field(default=False, init=False)
     _maybe_in_sync: frozenset[int] = attrs.field(default=frozenset[int](), init=False)
@@ -115,9 +121,13 @@ class LeaseState:
             return False
         if self.is_forced:
             return True
-        if self.record is None:
+        record = self.record
+        if record is None:
             return self.may_found or self._is_own_deleted
-        return self.record.holder == self.name or self.broker_id in self.record.in_sync
+        has_all = self.own_end >= record.position
+        if record.holder == self.name and not record.in_sync:
+            return has_all or self.own_end > 0  # what it lost, no other broker has
+        return has_all and (record.holder == self.name or self.broker_id in record.in_sync)
 
     def due_ms(self) -> float:
         """When to call ``begin``; a time that has passed: now."""
@@ -138,7 +148,16 @@ class LeaseState:
         record = self.record
         if record is not None and record.is_given_up:
             return self._kept_since_ms
-        return self._kept_since_ms + max(self.timing.ttl_ms, self._ttl_seen_ms)
+        free_ms = self._kept_since_ms + max(self.timing.ttl_ms, self._ttl_seen_ms)
+        if record is not None and record.holder == self.name and record.in_sync:
+            # It was started again: if its machine lost something, followers in sync have it.
+            free_ms += self._courtesy_ms
+        return max(free_ms, self._holds_back_until_ms)
+
+    @property
+    def _courtesy_ms(self) -> float:
+        """How long another broker is let go first: it looks once in this time, and once more."""
+        return 2 * self.timing.renew_ms
 
     def begin(self, now_ms: float) -> Read | Replace:
         """What to ask the engine for; it is sent behind this call."""
@@ -162,6 +181,7 @@ class LeaseState:
                 kept.record,
                 ttl_ms=self.timing.ttl_ms,
                 renewals=renewals,
+                position=max(kept.record.position, self.confirmed),
                 in_sync=self.members,
             )
             return Replace(renewed, kept.version)
@@ -176,6 +196,7 @@ class LeaseState:
             instance=self.instance,
             epoch=self.own_epoch + 1,
             ttl_ms=self.timing.ttl_ms,
+            position=self.own_end,
         )
 
     def was_read(self, now_ms: float, stored: Stored) -> None:
@@ -199,6 +220,7 @@ class LeaseState:
         """Note that there is no answer: what was asked for may be done, or be done later."""
         self._asked = None
         self._rests_until_ms = now_ms + self.timing.retry_ms
+        self._holds_back_until_ms = now_ms + self._courtesy_ms
 
     def stop_leading(self) -> None:
         """Lead no more; the lease is given up with the next request, if it is held.

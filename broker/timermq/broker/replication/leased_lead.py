@@ -31,12 +31,18 @@ class LeasedLead:
     succession: Succession
     park: Callable[[], Awaitable[None]]
     """Lets the broker write nothing more; it may stop already."""
+    confirmed: Callable[[], int]
+    """The end of the part of the log that the followers in sync have."""
     holder_epoch: Callable[[], int]
     """The epoch of the record in the lease."""
 
     def known_epoch(self) -> int:
         """The highest epoch that stands in the broker's list."""
         return max(self.succession.epochs.epochs.last_number, 0)
+
+    def log_end(self) -> int:
+        """The end of the commit log."""
+        return self.succession.store.commit_log.max_offset
 
     async def take_lead(self, epoch: int) -> None:
         """Lead in an epoch: a new one, or the last one again behind an outage of the engine.

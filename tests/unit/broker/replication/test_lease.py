@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from timermq.broker.replication.lease import RECORD_SIZE_MAX, LeaseError, LeaseRecord
 
+RECORD = LeaseRecord(holder="a:1", instance="a/1", epoch=1, ttl_ms=10_000)
 RECORDS = st.builds(
     LeaseRecord,
     holder=st.text(),
@@ -16,6 +19,7 @@ RECORDS = st.builds(
     ttl_ms=st.integers(0, 2**31),
     renewals=st.integers(0, 2**63),
     is_given_up=st.booleans(),
+    position=st.integers(0, 2**63),
     in_sync=st.frozensets(st.integers()),
 )
 
@@ -34,19 +38,27 @@ def test_any_bytes_are_a_record_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "changed",
     [
-        "[]",
-        "{}",
-        '{"epoch": true, "holder": "", "inSync": [], "instance": "", "renewals": 0, "ttlMs": 1}',
-        '{"epoch": -1, "holder": "", "inSync": [], "instance": "", "renewals": 0, "ttlMs": 1}',
-        '{"epoch": 1, "holder": 7, "inSync": [], "instance": "", "renewals": 0, "ttlMs": 1}',
-        '{"epoch": 1, "holder": "", "inSync": ["1"], "instance": "", "renewals": 0, "ttlMs": 1}',
-        " " * (RECORD_SIZE_MAX + 1),
-        "[" * 60_000,
+        {"epoch": True},
+        {"epoch": -1},
+        {"epoch": 2**31},
+        {"ttlMs": "1"},
+        {"position": None},
+        {"holder": 7},
+        {"inSync": ["1"]},
+        {"inSync": 1},
     ],
 )
+def test_a_field_of_another_type_or_range_is_refused(changed: dict[str, object]) -> None:
+    """The error names it."""
+    fields = json.loads(RECORD.encode()) | changed
+    with pytest.raises(LeaseError, match=f"expected .* in {next(iter(changed))}"):
+        LeaseRecord.decode(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", " " * (RECORD_SIZE_MAX + 1), "[" * 60_000])
 def test_other_json_is_refused(text: str) -> None:
-    """Each field has its type and its range."""
+    """It is not taken for a lease that no broker holds."""
     with pytest.raises(LeaseError, match="expected"):
         LeaseRecord.decode(text.encode())

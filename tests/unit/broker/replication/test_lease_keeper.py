@@ -69,6 +69,14 @@ class Led:
         """The highest epoch that it led by."""
         return self.epoch
 
+    def log_end(self) -> int:
+        """The end of a log that nothing is written to."""
+        return 0
+
+    def confirmed(self) -> int:
+        """The same, for all have it."""
+        return 0
+
     async def take_lead(self, epoch: int) -> None:
         """Lead, when some time has passed."""
         await trio.sleep(self.seconds)

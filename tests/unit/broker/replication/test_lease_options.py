@@ -49,7 +49,7 @@ def test_a_broker_that_is_to_follow_founds_no_lease(changed: dict[str, Any]) -> 
                 "lease_user": "root",
                 "lease_password_file": "secret",
             },
-            "sent to it in plain text",
+            "in plain text",
         ),
     ],
 )
@@ -57,6 +57,20 @@ def test_settings_that_do_not_go_together(changed: dict[str, Any], expected: str
     """The error says what was expected, at the start."""
     with pytest.raises(ValueError, match=expected):
         attrs.evolve(BROKER, **LEASE | changed)
+
+
+def test_brokers_of_other_machines_need_an_address_of_this_one() -> None:
+    """Each one's loopback would be one name for all."""
+    far = attrs.evolve(BROKER, **LEASE | {"lease": "etcd://etcd.example:2379/orders"})
+    fault = far.address_fault()
+    assert fault is not None
+    assert "advertised_host" in fault
+
+    assert (
+        attrs.evolve(far, listen_host="0.0.0.0", advertised_host="a.example").address_fault()
+        is None
+    )
+    assert attrs.evolve(BROKER, **LEASE).address_fault() is None
 
 
 def test_a_password_goes_to_this_machine_in_plain_text() -> None:

@@ -22,13 +22,20 @@ def state(*, may_found: bool = False) -> LeaseState:
     )
 
 
-def held(*in_sync: int, version: str = "5", ttl_ms: int = 10_000, epoch: int = 3) -> Stored:
+def held(
+    *in_sync: int,
+    version: str = "5",
+    ttl_ms: int = 10_000,
+    epoch: int = 3,
+    position: int = 0,
+) -> Stored:
     """A lease that another broker holds."""
     record = LeaseRecord(
         holder=OTHER,
         instance="other/1",
         epoch=epoch,
         ttl_ms=ttl_ms,
+        position=position,
         in_sync=frozenset(in_sync),
     )
     return Stored(record, version)
@@ -103,6 +110,77 @@ def test_a_broker_out_of_sync_does_not_compete() -> None:
     lease.is_forced = True
 
     assert isinstance(lease.begin(100_001), Replace)
+
+
+def test_a_replaced_machine_does_not_compete() -> None:
+    """Its id is in sync, and its log is not the one that was."""
+    lease = state()
+    lease.own_end = 99
+    read(lease, 0, held(OWN_ID, position=100))
+    assert lease.begin(50_000) == Read()
+    lease.was_read(50_000, held(OWN_ID, position=100))
+    lease.own_end = 100
+
+    assert isinstance(lease.begin(50_001), Replace)
+
+
+def test_what_all_in_sync_have_stands_in_the_record() -> None:
+    """It begins with the whole log of the one that takes the lease, and never falls."""
+    lease = state(may_found=True)
+    lease.own_end = 70
+    read(lease, 0, ABSENT)
+    assert replace(lease, 10_000, 10_001, "1").position == 70
+    lease.confirmed = 60
+    assert replace(lease, 12_000, 12_001, "2").position == 70
+    lease.confirmed = 90
+    assert replace(lease, 14_000, 14_001, "3").position == 90
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "own_end", "is_eligible"),
+    [
+        ((OTHER_ID,), 99, False),  # the follower has what this machine lost
+        ((OTHER_ID,), 100, True),
+        ((), 99, True),  # no other broker has more
+        ((), 0, False),  # an empty disk at the address of a master
+    ],
+)
+def test_a_holder_that_comes_back_with_less(
+    in_sync: tuple[int, ...], own_end: int, is_eligible: bool
+) -> None:
+    """A power cut takes what was not synced; a new disk takes all."""
+    kept = held(*in_sync, position=100)
+    assert kept.record is not None
+    lease = state()
+    lease.own_end = own_end
+    read(lease, 0, Stored(attrs.evolve(kept.record, holder=OWN), "5"))
+
+    assert lease.is_eligible is is_eligible
+
+
+def test_followers_in_sync_go_before_a_holder_that_comes_back() -> None:
+    """Its machine may have lost something; they have all."""
+    kept = held(OTHER_ID)
+    assert kept.record is not None
+    own_record = Stored(attrs.evolve(kept.record, holder=OWN), "5")
+    lease = state()
+    read(lease, 0, own_record)
+    assert lease.begin(10_000) == Read()
+    lease.was_read(10_000, own_record)
+
+    assert isinstance(lease.begin(10_000 + 2 * TIMING.renew_ms), Replace)
+
+
+def test_a_holder_goes_first_when_the_engine_is_back() -> None:
+    """It could not renew, and no broker can tell it from one that is dead."""
+    lease = state()
+    read(lease, 0, held(OWN_ID))
+    lease.begin(20_000 - TIMING.ttl_ms - 1)
+    lease.has_failed(20_000)
+    assert lease.begin(20_250) == Read()
+    lease.was_read(20_250, held(OWN_ID))
+
+    assert isinstance(lease.begin(20_000 + 2 * TIMING.renew_ms), Replace)
 
 
 def test_a_missing_lease_is_for_brokers_that_follow_none() -> None:
@@ -233,6 +311,7 @@ def test_a_killed_broker_is_another_one() -> None:
     assert not second.holds
     assert second.begin(30_099) == Read()
     second.was_read(30_099, Stored(first.record, "1"))
+    second.own_end = 1
     assert isinstance(second.begin(30_100), Replace)
 
 
