@@ -163,6 +163,7 @@ class Broker:
             endpoint.sockets,
             listens=endpoint.ha_listener is not None,
             role=self.role,
+            wake_readers=self.tables.long_polling.wake_all,
         )
         """The links of followers."""
         if self.master_side.listens:
@@ -420,6 +421,7 @@ class Broker:
             clock=self._clock.status(),
             followers=tables.followers.rows(),
             followers_refused=self.master_side.service.refused,
+            following=tables.follow_row(),
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),

@@ -11,6 +11,7 @@ from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
+from .replication.follow_state import FollowRow
 from .replication.followers import FollowerRow
 from .replication.lease_status import LeaseStatus
 from .security.access_control import AccessStatistics
@@ -48,6 +49,8 @@ class BrokerStatistics:
     """Those that are linked."""
     followers_refused: int = 0
     """Links of followers that were refused."""
+    following: FollowRow | None = None
+    """How it stands with the master that it follows; None of a master."""
     tls_refused: int = 0
     """Connections closed before their first request: not the kind that is taken, or a handshake
     that failed."""

@@ -29,7 +29,7 @@ from .namesrv.own_broker import OwnBroker
 from .namesrv.route_table import RouteTable
 from .options import BrokerOptions
 from .pool import Pools
-from .replication.follow_state import FollowState
+from .replication.follow_state import FollowRow, FollowState
 from .replication.followers import Followers
 from .replication.role import Role
 from .subscription_group import SubscriptionGroupTable
@@ -65,6 +65,10 @@ class Tables:
     follow_state: FollowState = attrs.Factory(FollowState)
     """How it stands with the master, if there is one."""
     resets: OffsetResets = attrs.Factory(OffsetResets)
+
+    def follow_row(self) -> FollowRow | None:
+        """How it stands with the master that is followed; None of a master."""
+        return None if self.role.is_master else self.follow_state.row(trio.current_time())
 
 
 def make_tables(

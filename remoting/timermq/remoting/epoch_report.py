@@ -50,7 +50,8 @@ class EpochReport:
 
     def encode(self) -> bytes:
         """The body of the answer; the last epoch ends where the log does."""
-        ends = [start for _, start in self.epochs[1:]] + [self.max_offset]
+        starts = [start for _, start in self.epochs]
+        ends = [*starts, self.max_offset][1:] if starts else []
         return encode_json(
             {
                 "brokerId": self.broker_id,

@@ -198,6 +198,14 @@ class Snapshot:
     """Bytes of the log that the follower most behind lacks."""
     followers_silent_ms: int = 0
     """The longest time that a follower has acknowledged nothing new and lacked something."""
+    master: str | None = None
+    """Address of the master of a follower; empty: it knows none. None of a master."""
+    master_behind: int = 0
+    """Bytes that the master is known to have more."""
+    master_behind_ms: int | None = None
+    """Since it had all that the master had told of; None: it never had."""
+    master_error: str | None = None
+    """Why the master is not followed just now."""
     clock_fault: str | None = None
     """Why the clock is UNSAFE: forward, backward or stopped."""
     clock_off_ms: int = 0

@@ -200,9 +200,13 @@ def test_bytes_that_do_not_follow_are_refused() -> None:
 
 
 def test_a_damaged_body_is_copied_and_told() -> None:
-    """The copy is as its source; a reader tells the damage of either by the checksum."""
+    """The copy is as its source, if it comes so twice: damage on the way is another one."""
     at = DATA.index(b"bbbb")
-    store = copied(changed(at, 0x63))
+    store = open_store(MemoryDisk())
+    for byte in (0x64, 0x63, 0x64, 0x63):
+        with pytest.raises(CopyError, match="body checksum"):
+            copied(changed(at, byte)[(first := store.log_copy.begin()) :], first, store=store)
+    copied(changed(at, 0x63)[(first := store.log_copy.begin()) :], first, store=store)
 
     assert log_bytes(store) == changed(at, 0x63)
     assert (store.log_copy.damaged, store.log_copy.copied) == (1, 24)

@@ -10,6 +10,7 @@ Source: Java ``DefaultHAClient.dispatchReadRequest``, ``CommitLog.appendData``,
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -105,6 +106,8 @@ class LogCopy:
         self._follow = follow
         self._delete_topic = delete_topic
         self._rest = b""
+        self._doubted = (-1, 0)
+        """Position and checksum of the last record that came damaged."""
         self._ends: dict[tuple[bytes, int], _QueueEnd | None] = {}
         """By topic and queue id; None: its records come to no queue."""
 
@@ -236,12 +239,15 @@ class LogCopy:
     def _check_head(self, data: bytes, phy_offset: int, reason: str) -> None:
         """Let a record pass whose body alone was damaged before it came: a copy is as its source.
 
+        That it was, and not on its way, shows when it comes again.
+
         Raises:
-            CopyError: It is no record.
+            CopyError: It is no record, or may be another one when it comes again.
         """
         found = check_record(data, 0, len(data), phy_offset, check_crc=False)
-        if found.kind is not CheckKind.RECORD:
-            raise CopyError(f"record at {phy_offset}: {found.reason}")
+        doubted, self._doubted = self._doubted, (phy_offset, zlib.crc32(data))
+        if found.kind is not CheckKind.RECORD or doubted != self._doubted:
+            raise CopyError(f"record at {phy_offset}: {found.reason or reason}")
         self.damaged += 1
         log_lines.error("copied record is damaged", phy_offset=phy_offset, reason=reason)
 

@@ -25,13 +25,11 @@ from .get_result import NO_QUEUE, GetResult
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
 from .log_copy import LogCopy
-from .log_record import store_ms_of
 from .message import Message
 from .message_columns import MessageColumns, StoredColumns
 from .pins import Pins
 from .put_status import PutResult
 from .queue_reader import QueueReader, RecordFilter, TagsFilter
-from .record_check import CheckKind
 from .store_checkpoint import StoreCheckpoint
 from .store_files import StoreFiles, checkpoint_path
 from .store_lock import StoreLock
@@ -291,17 +289,6 @@ class MessageStore:
         """
         self._cleaner.copied_from = start
 
-    def store_ms_from(self, phy_offset: int) -> int | None:
-        """Store time of the first record from a record's end on; None while there is none."""
-        log = self.commit_log
-        found = log.check_at(phy_offset, check_crc=False)
-        if found is not None and found.kind is CheckKind.BLANK:
-            phy_offset = log.next_segment_start(phy_offset)
-            found = log.check_at(phy_offset, check_crc=False)
-        if found is None or found.kind is not CheckKind.RECORD:
-            return 0 if phy_offset < log.max_offset else None
-        return store_ms_of(log.read(phy_offset, found.size))
-
     def writeable(self) -> str | None:
         """Why sends are refused now, None when they are taken."""
         refusal = self._writer.refusal(even_when_full=False)
@@ -318,6 +305,13 @@ class MessageStore:
         Cancellation: the messages stay stored, and are synced sooner or later.
         """
         return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
+
+    def note_confirmed(self, phy_offset: int) -> None:
+        """Note with the next checkpoint that another replica has all before a position.
+
+        It is never cut off the log then: another one that lacks it has lost messages.
+        """
+        self._maintenance.confirmed_to = max(self._maintenance.confirmed_to, phy_offset)
 
     def confirm_by(self, confirm_offset: Callable[[], int]) -> None:
         """Let queues show only what is before a position; ``dispatch`` when it has moved."""

@@ -179,6 +179,11 @@ class LongPolling:
         for _, queue_id in [key for key in self._by_queue if key[0] == topic]:
             self.wake(topic, queue_id)
 
+    def wake_all(self) -> None:
+        """Run all pulls again: something about every queue has changed."""
+        for topic, queue_id in list(self._by_queue):
+            self.wake(topic, queue_id)
+
     def drop(self, session: Session) -> None:
         """Drop the pulls of a connection that has closed."""
         self._roomless.pop(session, None)

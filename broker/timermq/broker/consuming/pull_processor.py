@@ -41,6 +41,7 @@ from ..client_registry import ClientRegistry, Subscription
 from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
 from ..refusal import RefusedError, refusal_answer
+from ..replication.followers import Followers
 from ..session import Session
 from ..steps import Steps, at_once
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -87,6 +88,7 @@ class PullProcessor:
     long_polling: LongPolling
     questions: SubscriptionQuestions
     resets: OffsetResets
+    followers: Followers
     rates: BrokerRates
     """Count what pulls give."""
 
@@ -342,6 +344,13 @@ class PullProcessor:
                 next_offset=reset_to,
                 min_offset=0 if queue is None else queue.min_offset,
                 max_offset=0 if queue is None else queue.max_offset,
+            )
+        if not self.followers.is_settled:
+            return GetResult(
+                status=GetStatus.OFFSET_FOUND_NULL,
+                next_offset=pull.offset,
+                min_offset=0,
+                max_offset=0,
             )
         store_options = self.store.options
         began = trio.current_time()

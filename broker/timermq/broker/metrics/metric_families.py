@@ -48,6 +48,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         _promises(snapshot),
         _clock(snapshot),
         _followers(snapshot),
+        _following(snapshot),
         _lease(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
@@ -286,6 +287,26 @@ def _followers(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Links of followers that were refused",
         snapshot.statistics.followers_refused,
     )
+
+
+def _following(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    """Which role it has, and how far a follower is behind its master."""
+    found = snapshot.statistics.following
+    yield gauge("timermq_is_master", "Whether it leads: 0 of a follower", found is None)
+    if found is None:
+        return
+    yield gauge("timermq_master_linked", "Whether the master's log comes in", found.is_linked)
+    yield gauge(
+        "timermq_master_behind_bytes",
+        "Bytes of the master's log that are not copied, as far as it has told",
+        found.behind,
+    )
+    if found.behind_ms is not None:
+        yield gauge(
+            "timermq_master_behind_seconds",
+            "Since everything was copied that the master had told of",
+            found.behind_ms / 1000,
+        )
 
 
 def _lease(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -86,11 +86,13 @@ class Agreement:
                 )
         elif end > epochs.max_offset:
             raise FollowError(RULE, f"the own log ends at {end}, its at {epochs.max_offset}")
-        self.epochs.save(theirs.cut(end))
+        # With the one that begins there: the next bytes are of it, and a promotion goes above it.
+        self.epochs.save(EpochList(one for one in theirs if one.start <= end))
+        self.succession.seen_epoch = max(self.succession.seen_epoch, theirs.last_number)
         return end
 
     def keep_epoch(self, frame: EpochTransfer) -> None:
-        """Keep the epoch of bytes that are about to be copied.
+        """Keep the epoch of bytes that are about to be copied, and what both replicas have.
 
         Raises:
             FollowError: It is below the one before.
@@ -99,6 +101,7 @@ class Agreement:
             self.epochs.copy(Epoch(frame.epoch, frame.epoch_start))
         except ValueError as error:
             raise FollowError("EPOCHS", str(error)) from error
+        self.store.note_confirmed(min(frame.confirm_offset, self.store.commit_log.max_offset))
 
     def _log(self) -> StoppedLog:
         log = self.store.commit_log

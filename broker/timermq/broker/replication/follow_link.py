@@ -188,7 +188,6 @@ class FollowLink:
             while True:
                 for frame in self._frames(reader.feed, data):
                     if isinstance(frame, Epochs):
-                        self._state.master_end = max(self._state.master_end, frame.max_offset)
                         agree(frame)
                         self._reported = self._copy.begin()
                         if not is_agreed:
@@ -217,11 +216,10 @@ class FollowLink:
             end = await self._copy.append(offset, body)
         except CopyError as error:
             raise FollowError("LOG", str(error)) from error
-        self._state.copied(len(body), offset + len(body))
+        self._state.copied(len(body), offset + len(body), end, self._seconds())
         if end > self._reported:
             self._reported = end
             self._grown.set()
-            self._state.grown()
 
     async def _receive(self) -> bytes:
         with trio.move_on_after(self._times.housekeeping):

@@ -95,9 +95,10 @@ class FollowOptions(LeaseOptions):
     @property
     def lead_role(self) -> BrokerRole:
         """The role that it takes when it comes to lead."""
-        if self.broker_role is None or not self.broker_role.is_master:
-            return BrokerRole.ASYNC_MASTER
-        return self.broker_role
+        if self.broker_role is not None and self.broker_role.is_master:
+            return self.broker_role
+        is_sync = self.in_sync_replicas > 1
+        return BrokerRole.SYNC_MASTER if is_sync else BrokerRole.ASYNC_MASTER
 
     @property
     def may_found(self) -> bool:

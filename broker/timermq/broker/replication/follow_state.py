@@ -23,6 +23,21 @@ class FollowError(Exception):
         self.text = text
 
 
+@attrs.frozen(kw_only=True)
+class FollowRow:
+    """How a follower stands at one moment."""
+
+    master: str | None
+    """``host:port`` at which clients reach it; None: not known."""
+    is_linked: bool
+    behind: int
+    """Bytes that the master is known to have more."""
+    behind_ms: int | None
+    """Since it had all that the master had told of; None: it never had."""
+    error: str | None
+    """Why it is not linked."""
+
+
 @attrs.define(eq=False)
 class FollowState:
     """The state of one follower, for watchers; times are of a clock that cannot be set, seconds."""
@@ -47,6 +62,10 @@ class FollowState:
     """Where its log begins, the same."""
     received: int = 0
     """Bytes of the log, so far."""
+    linked_at: float = 0
+    """When the last link began; 0: never."""
+    linked_received: int = 0
+    """Bytes that had come by then."""
     read_at: float = 0
     """When something came last; 0: never."""
     written_at: float = 0
@@ -73,14 +92,46 @@ class FollowState:
             return None
         return max(now - self.level_at, 0) if self.behind or not self.is_linked else 0.0
 
-    def copied(self, size: int, end: int) -> None:
-        """So many bytes came, which end at a position."""
+    def row(self, now: float) -> FollowRow:
+        """How it stands now."""
+        behind_s = self.behind_s(now)
+        return FollowRow(
+            master=self.master_address or self.ha_address,
+            is_linked=self.is_linked,
+            behind=self.behind,
+            behind_ms=None if behind_s is None else round(behind_s * 1000),
+            error=None if self.error is None else str(self.error),
+        )
+
+    def link(self, now: float) -> None:
+        """A link has begun."""
+        self.is_linked, self.error, self.error_at = True, None, None
+        self.links += 1
+        self.linked_at, self.linked_received = now, self.received
+
+    def per_second(self, now: float) -> int:
+        """Bytes a second of the link that there is; 0 without one."""
+        seconds = now - self.linked_at
+        is_old_enough = self.is_linked and seconds > 0
+        return round((self.received - self.linked_received) / seconds) if is_old_enough else 0
+
+    def told(self, start: int, end: int, now: float) -> None:
+        """The master's log reaches so far."""
+        self.master_start, self.master_end = start, max(end, self.master_end)
+        self._look(now)
+
+    def copied(self, size: int, end: int, own_end: int, now: float) -> None:
+        """So many bytes came, up to a position of the master's log; the own one ends there now."""
         self.received += size
         self.master_end = max(self.master_end, end)
+        if own_end > self.own_end:
+            self.own_end = own_end
+            self.growth.set()
+        self._look(now)
 
-    def grown(self) -> None:
-        """The own log has grown."""
-        self.growth.set()
+    def _look(self, now: float) -> None:
+        if self.own_end >= self.master_end:
+            self.level_at = now
 
     def note_epoch(self, frame: EpochTransfer) -> None:
         """Keep what a frame says beside its bytes."""

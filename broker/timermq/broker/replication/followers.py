@@ -54,7 +54,7 @@ class FollowerRow:
 
 @attrs.frozen
 class FollowersSummary:
-    """All followers together."""
+    """All linked followers together, as one line shows them."""
 
     linked: int = 0
     in_sync: int = 0
@@ -101,6 +101,10 @@ class Followers:
         """Agrees to the set in sync before it is in force; None: it is in force at once."""
         self.is_agreement_due = False
         """Another set in sync is wanted than is in force, and the guard has not agreed to it."""
+        self.is_settled = True
+        """Whether readers may see what stood in the log at the start: it is confirmed."""
+        self._settled_at = 0
+        self._wake_readers: Callable[[], None] | None = None
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -209,6 +213,22 @@ class Followers:
 
     # -- replicas -----------------------------------------------------------------------------
 
+    def hold_reads(self, end: int, wake: Callable[[], None]) -> None:
+        """Let readers wait until all before a position is confirmed, as it may not be at a start.
+
+        Args:
+            end: End of the log as it was found.
+            wake: Called when they may read.
+        """
+        self.is_settled, self._settled_at, self._wake_readers = False, end, wake
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self.is_settled and self.confirm_offset() >= self._settled_at:
+            self.is_settled = True
+            if self._wake_readers is not None:
+                self._wake_readers()
+
     @property
     def is_confirmed_alone(self) -> bool:
         """Whether readers see what this broker alone has."""
@@ -248,6 +268,7 @@ class Followers:
         if len(self.in_sync.members) >= self._options.in_sync_replicas - 1:
             self.is_short_handed = False
         self.confirm_offset()
+        self._settle()
         for listener in self._listeners:
             listener()
 

@@ -19,6 +19,7 @@ import attrs
 import structlog
 import trio
 
+from timermq.pipeline.records.deduplication import without_origin
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.remoting.causes import causes
 from timermq.timerstore.errors import StoreFailedError
@@ -196,7 +197,8 @@ class Following:
         async with self._opened(place.address) as stream:
             calls = MasterCalls(stream)
             facts, ends = await calls.facts(), await calls.log()
-            state.master_start, state.master_end = ends.start, ends.end
+            state.master_end = 0  # a master that has lost its tail counts as it is
+            state.told(ends.start, ends.end, trio.current_time())
             self._check_facts(facts)
             await self._check_logs(calls, facts, ends)
             ha_address = place.ha_address
@@ -261,7 +263,8 @@ class Following:
             found = await calls.record(phy_offset)
         except RefusedCallError:
             found = b""
-        if found != own:
+        # Masters of ours show no origins.
+        if found not in (own, without_origin(own)):
             raise FollowError(
                 "SLAVE_DIVERGED",
                 f"the record at {phy_offset} is another one than the master's: the logs have gone "
@@ -316,8 +319,7 @@ class Following:
                 work = partial(link.copy_epochs, options.follower_id, rest, agree, self.keep_epoch)
             else:
                 work = partial(link.copy_plain, starts_at=None if ends is None else ends.start)
-            state.is_linked, state.error, state.error_at = True, None, None
-            state.links += 1
+            state.link(trio.current_time())
             log.info("master is followed", master=state.master_address, ha=ha_address)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(work)

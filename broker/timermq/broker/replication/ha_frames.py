@@ -122,7 +122,7 @@ class EpochTransfer:
 
 
 def encode_report(max_offset: int) -> bytes:
-    """A slave's report."""
+    """The bytes of a slave's report."""
     return REPORT.pack(max_offset)
 
 
@@ -132,7 +132,7 @@ def encode_transfer_head(offset: int, size: int) -> bytes:
 
 
 def encode_handshake(handshake: Handshake) -> bytes:
-    """A slave's handshake."""
+    """The bytes of a slave's handshake."""
     return HANDSHAKE.pack(
         HaState.HANDSHAKE, handshake.from_last_file, handshake.is_learner, handshake.slave_id
     )

@@ -294,9 +294,10 @@ class HaService:
         """Take reports until the peer ends the link."""
         while True:
             seconds = self._options.ha_housekeeping_interval_ms / 1000
-            with trio.move_on_after(seconds) as silence:
+            data: bytes | None = None
+            with trio.move_on_after(seconds):
                 data = bytes(await stream.receive_some(RECEIVE_SIZE))
-            if silence.cancelled_caught:
+            if data is None:
                 raise LinkRefusedError(
                     "HA_SILENT", f"expected a report within {seconds:g} s, found none"
                 )

@@ -50,7 +50,7 @@ def master_context(options: ReplicationOptions) -> ssl.SSLContext | None:
     Raises:
         TlsError: The files cannot be used.
     """
-    return _context(options, ssl.PROTOCOL_TLS_SERVER)
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), options)
 
 
 def follower_context(options: ReplicationOptions) -> ssl.SSLContext | None:
@@ -59,14 +59,13 @@ def follower_context(options: ReplicationOptions) -> ssl.SSLContext | None:
     Raises:
         TlsError: The files cannot be used.
     """
-    return _context(options, ssl.PROTOCOL_TLS_CLIENT)
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), options)
 
 
-def _context(options: ReplicationOptions, protocol: ssl._SSLMethod) -> ssl.SSLContext | None:
+def _loaded(context: ssl.SSLContext, options: ReplicationOptions) -> ssl.SSLContext | None:
     certificate, trusted = options.ha_tls_cert_path, options.ha_tls_trust_cert_path
     if certificate is None or trusted is None:
         return None
-    context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -37,6 +38,9 @@ OURS = "timermqReplication"
 """Setting of our masters alone: they speak the link with epochs."""
 
 
+_RUNTIME = re.compile(r"(\d[^a-z]*) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
+
+
 @attrs.frozen(kw_only=True)
 class MasterFacts:
     """What a master says of itself."""
@@ -50,10 +54,12 @@ class MasterFacts:
 
 @attrs.frozen(kw_only=True)
 class MasterLog:
-    """How far a master's log reaches."""
+    """How far a master's log reaches, and what its clock shows."""
 
     start: int
     end: int
+    now_ms: int | None = None
+    """Epoch milliseconds, rounded up; None: it does not say."""
 
 
 @attrs.frozen(kw_only=True)
@@ -146,7 +152,9 @@ class MasterCalls:
         )
         if start is None or end is None:
             raise FollowError("MASTER", "runtime info: expected the ends of the log, found none")
-        return MasterLog(start=max(start, 0), end=end)
+        boot_ms, runtime_ms = _number(table.get("bootTimestamp")), _runtime_ms(table.get("runtime"))
+        now_ms = None if boot_ms is None or runtime_ms is None else boot_ms + runtime_ms
+        return MasterLog(start=max(start, 0), end=end, now_ms=now_ms)
 
     async def timer(self) -> MasterTimer | None:
         """How far its timers are (60); None: it has none."""
@@ -232,6 +240,18 @@ def _object(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
         return {}
     return {str(key): item for key, item in cast("dict[object, object]", value).items()}
+
+
+def _runtime_ms(value: object) -> int | None:
+    """How long a broker runs, rounded up to seconds; None of another text.
+
+    Java groups the digits of many days by a sign of its locale.
+    """
+    found = _RUNTIME.search(str(value))
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(re.sub(r"\D", "", part)) for part in found.groups())
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds + 1) * 1000
 
 
 def _number(value: object) -> int | None:

@@ -272,12 +272,12 @@ class MasterLink:
         return Frame(encode_epoch_transfer_head(offset, size, start, confirmed), offset, size)
 
     def sent(self, frame: Frame) -> None:
-        """A frame has gone."""
+        """Note that a frame goes to the follower."""
         if self.follower is not None:
             self._followers.sent(self.follower, frame.size)
 
     def ended(self) -> None:
-        """The link has ended."""
+        """Take the follower from the table."""
         self.state = HaState.SHUTDOWN
         if self.follower is not None:
             self._followers.remove(self.follower)

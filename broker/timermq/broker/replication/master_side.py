@@ -30,6 +30,7 @@ class MasterSide:
         store: Its log is replicated.
         followers: Of this broker.
         sockets: Know who is at the other end of a link.
+        wake_readers: Has held pulls run again.
         listens: Whether followers can link: there is a listener, or streams are brought.
         role: The role that this broker has now.
 
@@ -47,12 +48,14 @@ class MasterSide:
         *,
         role: Role,
         listens: bool,
+        wake_readers: Callable[[], None],
     ) -> None:
         self.epochs: Callable[[], Sequence[EpochStart]] = lambda: (FIRST_EPOCH,)
         """The epochs of the log, oldest first."""
         self.listens = listens
         self._options = options
         self._followers = followers
+        self._store = store
         self.service = HaService(
             options,
             MasterIdentity(
@@ -64,7 +67,7 @@ class MasterSide:
             followers,
             sockets,
             context=master_context(options),
-            is_master=lambda: role.is_master,
+            is_master=lambda: role.feeds_followers,
         )
         self._role = role
         self._take_role()
@@ -72,15 +75,23 @@ class MasterSide:
         if not listens:
             return
         store.pins.add("followers", followers.needed_from)
+        followers.on_change(self._note_confirmed)
         store.refuse_by(followers.refusal)
         if not followers.is_confirmed_alone:
             store.confirm_by(followers.confirm_offset)
             followers.on_change(lambda: _dispatch(store))
+            if role.is_master:
+                followers.hold_reads(store.commit_log.max_offset, wake_readers)
+
+    def _note_confirmed(self) -> None:
+        in_sync = self._followers.in_sync
+        if in_sync.members:
+            self._store.note_confirmed(in_sync.confirm_offset)
 
     def _take_role(self) -> None:
         """Let answers wait as the role says; a broker that follows has no followers."""
         self._followers.is_sync = self._role.role is BrokerRole.SYNC_MASTER
-        if not self._role.is_master:
+        if not self._role.feeds_followers:
             self.service.end_links("this broker follows another one now")
 
     async def run(

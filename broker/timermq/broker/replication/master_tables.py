@@ -107,8 +107,8 @@ class MasterTables:
         timer = await self._asked("timer positions", calls.timer)
         pending = await self._asked("pending messages", calls.pending)
         ends = await calls.log()
-        state, store = self.state, self.timer_store.store
-        state.master_start, state.master_end = ends.start, max(ends.end, state.master_end)
+        store = self.timer_store.store
+        self.state.told(ends.start, ends.end, trio.current_time())
         store.copied_from(ends.start)
         await self._wait_copied(ends.end)
         if offsets is not None:
@@ -118,10 +118,14 @@ class MasterTables:
             await self._take_delays(delays)
         if pending is not None:
             self.timer_store.files.metrics.replace(pending)
-        if timer is not None and await self._is_linked():
+        if timer is not None and ends.now_ms is not None and await self._is_linked():
             found = self._progress.add(
-                Sample(read_ms=timer.read_ms, queue_offset=timer.queue_offset, end=ends.end),
-                store.store_ms_from,
+                Sample(
+                    read_ms=timer.read_ms,
+                    queue_offset=timer.queue_offset,
+                    end=ends.end,
+                    now_ms=ends.now_ms,
+                )
             )
             if found is not None:
                 self.timer_store.pass_slots(

@@ -3,17 +3,18 @@
 A follower links what it copies, and delivers nothing, so by itself it would never pass a slot, and
 a promotion would have to read all of the log since the last one. The master tells how far it is
 (60): slots before R are delivered, entries of the timer topic before Q are linked. Then it tells
-where its log ends (28), E: the deliveries stand before it.
+where its log ends and what its clock shows (28), E and P: the deliveries stand before E, and what
+stands there was stored at P at the latest.
 
 R of one answer is not enough. A message that came late is linked where the master reads, behind its
 own slot, and may wait there while R has passed the slot that it asked for. So an earlier answer has
-to say that it was linked: all entries before its Q were linked in slots up to the time of that
-answer, and that is before the record at its E was stored. When R has passed that time, all of them
-that asked for slots before R are delivered, and the log up to the later E shows it::
+to say that it was linked: all entries before its Q were linked in slots up to its P. When R has
+passed that, all of them that asked for slots before P are delivered, and the log up to the later E
+shows it::
 
-    answer j    R1 Q1 E1 │ time at E1     (a record is stored there)
-    answer k    R2 Q2 E2 │                R2 > time at E1: entries before Q1 in slots before both
-                                          times are delivered, by records before E2
+    answer j    R1 Q1 E1 P1
+    answer k    R2 Q2 E2 P2    R2 > P1: entries before Q1 in slots before P1 are delivered, by
+                               records before E2
 
 RocketMQ's slaves take R at once, while the log may lag behind: deliveries that are not copied are
 lost (``TimerMessageStore.syncLastReadTimeMs``).
@@ -22,12 +23,15 @@ lost (``TimerMessageStore.syncLastReadTimeMs``).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
 import attrs
 
 SAMPLES_MAX = 512
-"""Answers that are remembered; with nothing stored between two of them the older one is enough."""
+"""Answers that are remembered."""
+
+MARGIN_MS = 3_000
+"""Slots so close before a P are not passed yet: entries behind its Q may ask for them, which would
+have to be linked once more. Also more than a clock's seconds are rounded by."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,6 +44,8 @@ class Sample:
     """Q: entries of the timer topic before it are linked."""
     end: int
     """E: where its log ended after that."""
+    now_ms: int
+    """P: what its clock showed then, at most."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,10 +60,6 @@ class SlotPass:
     """Deliveries of later slots stand at or behind it."""
 
 
-StoreMsAt = Callable[[int], int | None]
-"""Store time of the first record from a position on; None while there is none."""
-
-
 class SlotProgress:
     """The answers of one master."""
 
@@ -68,28 +70,20 @@ class SlotProgress:
         """Begin with another master, or with this one anew."""
         self._samples.clear()
 
-    def add(self, sample: Sample, store_ms_at: StoreMsAt) -> SlotPass | None:
+    def add(self, sample: Sample) -> SlotPass | None:
         """Take an answer whose log is copied up to its end; what may be passed now, if anything."""
         samples = self._samples
-        if samples and samples[-1].end == sample.end:
-            # Nothing was stored since: the older answer is as good, and its time is known sooner.
-            sample = attrs.evolve(sample, queue_offset=samples[-1].queue_offset)
-        found: tuple[Sample, int] | None = None
-        for index, earlier in enumerate(samples):
-            store_ms = store_ms_at(earlier.end)
-            if store_ms is None or store_ms >= sample.read_ms:
-                break
-            found = earlier, store_ms
-            found_index = index
-        if not samples or samples[-1].end < sample.end:
-            samples.append(sample)
-        if found is None:
+        if samples and sample.now_ms <= samples[-1].now_ms:
+            # Its clock was set back: what it read before may be ahead of it.
+            samples.clear()
+        linked = next((one for one in reversed(samples) if one.now_ms < sample.read_ms), None)
+        samples.append(sample)
+        if linked is None:
             return None
-        for _ in range(found_index):
+        read_ms = linked.now_ms - MARGIN_MS
+        stored = next((one for one in reversed(samples) if one.now_ms < read_ms), None)
+        if stored is None:
+            return None
+        while samples[0] is not stored:
             samples.popleft()
-        earlier, store_ms = found
-        return SlotPass(
-            read_ms=min(sample.read_ms, store_ms),
-            queue_offset=earlier.queue_offset,
-            scan_py=earlier.end,
-        )
+        return SlotPass(read_ms=read_ms, queue_offset=linked.queue_offset, scan_py=stored.end)

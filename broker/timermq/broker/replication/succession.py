@@ -24,6 +24,7 @@ import attrs
 import structlog
 import trio
 
+from timermq.pipeline.state.signal import Signal
 from timermq.remoting.codes import ResponseCode
 from timermq.remoting.epoch_report import EpochReport
 from timermq.timerstore.message_store import MessageStore
@@ -116,10 +117,14 @@ class Succession:
     """The role of a follower that was promoted."""
     note: RoleNote | None = None
     """As on the disk."""
+    seen_epoch: int = attrs.field(default=-1, init=False)
+    """The newest epoch that a master has told of."""
     claim: Callable[[bool], Awaitable[None]] | None = None
     """Waits until this broker leads by its lease, by force or not; None: there is no lease."""
     _turn: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     """Held while the role changes."""
+    _suspects: set[str] = attrs.field(factory=set[str], init=False)
+    _suspected: Signal = attrs.field(factory=Signal, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     """It has been fenced, or goes to another master."""
 
@@ -277,7 +282,7 @@ class Succession:
 
     async def _take_lead(self, seen_epoch: int) -> None:
         """Lead, in an epoch above all that is known."""
-        number = max(self.epochs.epochs.last_number, seen_epoch, 0) + 1
+        number = max(self.epochs.epochs.last_number, self.seen_epoch, seen_epoch, 0) + 1
         master = self.role.master_address
         note = RoleNote(role=self.promoted_role, epoch=number, peers=self._peers())
         self._save(note.with_peer(master))
@@ -315,9 +320,10 @@ class Succession:
             to = self._follower() if to is None else to
             await self._check_follower(to)
             role, number = self.role.role, self.epochs.epochs.last_number
-            await self.follow()
-            offset = self.store.commit_log.max_offset
+            self.role.is_handing_over = True
             try:
+                await self.follow()
+                offset = self.store.commit_log.max_offset
                 found = await self._hand_over(to, offset, number)
             except ReplicaRefusedError as error:
                 await self.lead(role, lambda: None)
@@ -329,6 +335,8 @@ class Succession:
                     f"{error}: it may lead or not, so this broker follows it: when it does not "
                     "lead, let this one lead again (timermq promote --force)",
                 ) from error
+            finally:
+                self.role.is_handing_over = False
             self._go_behind(to, found.last_epoch)
             log.warning("handed over", to=to, epoch=found.last_epoch)
             return found
@@ -443,9 +451,23 @@ class Succession:
         if found.broker_name == self.broker_name and found.is_master and is_higher:
             self.see(address, found.last_epoch)
 
+    def suspect(self, address: str) -> None:
+        """Have a broker asked that a name server calls the master of this name."""
+        self._suspects.add(address)
+        self._suspected.set()
+
     async def run(self) -> None:
         """Tell other replicas that this one leads, while it does, until cancelled."""
-        await self.role.run_while(is_master=True, work=self._tell_peers)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_at_suspects)
+            await self.role.run_while(is_master=True, work=self._tell_peers)
+
+    async def _look_at_suspects(self) -> None:
+        while True:
+            await self._suspected.wait()
+            while self._suspects:
+                await self.look(self._suspects.pop())
+            await trio.sleep(ASK_INTERVAL)
 
     async def _tell_peers(self) -> None:
         async with trio.open_nursery() as nursery:

@@ -62,6 +62,7 @@ def succession_of(broker: Broker) -> Succession:
         note=RoleNote.load(store.disk, store.root),
     )
     made.begin()
+    tables.own.on_rival = made.suspect
     return made
 
 

@@ -21,7 +21,9 @@ from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
 from ..consuming.long_polling import LongPolling
+from ..replication.follow_state import FollowState
 from ..replication.followers import Followers, FollowersSummary
+from ..replication.role import Role
 from ..security.access_control import AccessControl
 from ..security.tls import Tls
 from ..sending.send_processor import SendProcessor
@@ -43,12 +45,16 @@ class SecurityFields(TypedDict, total=False):
 
 
 class FollowerFields(TypedDict):
-    """The fields of a snapshot about followers."""
+    """The fields of a snapshot about followers and the master."""
 
     followers: int
     followers_in_sync: int
     followers_behind: int
     followers_silent_ms: int
+    master: str | None
+    master_behind: int
+    master_behind_ms: int | None
+    master_error: str | None
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -62,6 +68,8 @@ class SnapshotSource:
     send: SendProcessor
     long_polling: LongPolling
     followers: Followers
+    role: Role
+    follow_state: FollowState
     access: AccessControl | None
     """None: there is no access control."""
     tls: Tls
@@ -186,9 +194,15 @@ class WatchSnapshot:
         )
 
     def _followers(self) -> FollowerFields:
-        """How far the followers are."""
-        found = FollowersSummary.of(self.source.followers.rows())
+        """How far the followers are, or how far this one is."""
+        source = self.source
+        found = FollowersSummary.of(source.followers.rows())
+        row = None if source.role.is_master else source.follow_state.row(trio.current_time())
         return FollowerFields(
+            master=None if row is None else row.master or "",
+            master_behind=0 if row is None else row.behind,
+            master_behind_ms=None if row is None else row.behind_ms,
+            master_error=None if row is None else row.error,
             followers=found.linked,
             followers_in_sync=found.in_sync,
             followers_behind=found.behind,

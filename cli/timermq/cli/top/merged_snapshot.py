@@ -53,6 +53,8 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
         refusal=_named(ordered, "refusal"),
         door_problem=_named(ordered, "door_problem"),
         held_up_error=_named(ordered, "held_up_error"),
+        master=_named(ordered, "master"),
+        master_error=_named(ordered, "master_error"),
         open_doors=tuple(door for one in ordered for door in one.open_doors),
         scrub_done_ratio=min(
             (one.scrub_done_ratio for one in fresh if one.scrub_done_ratio is not None),
@@ -71,6 +73,7 @@ _SUMS = (
 _GREATEST = (
     *("precision_ms", "write_ms", "read_lag_ms", "lateness_max_ms", "disk_used_ratio"),
     *("set_aside_ms", "failed_login_ms", "followers_behind", "followers_silent_ms"),
+    *("master_behind", "master_behind_ms"),
 )
 _LEAST = ("read_ms", "commit_read_ms", "scrub_whole_ms", "held_up_since_ms")
 

@@ -244,6 +244,8 @@ def _figures(view: View, snapshot: Snapshot) -> list[Text]:
     lines += [_totals(counters), _scrub(snapshot)]
     if snapshot.followers:
         lines.append(_followers(snapshot))
+    if snapshot.master is not None:
+        lines.append(_following(snapshot))
     return [Text(line) for line in lines]
 
 
@@ -304,6 +306,15 @@ def _followers(snapshot: Snapshot) -> str:
         f"  behind {formatting.size(snapshot.followers_behind)}"
         f"  acknowledged {f'{formatting.span(silent_ms)} ago' if silent_ms else 'now'}"
     )
+
+
+def _following(snapshot: Snapshot) -> str:
+    """How far it is behind its master, or why it does not follow."""
+    behind_ms = snapshot.master_behind_ms
+    text = f"follows {snapshot.master or formatting.NOTHING}"
+    text += f"  behind {formatting.size(snapshot.master_behind)}"
+    text += f", {formatting.NOTHING if behind_ms is None else formatting.span(behind_ms)}"
+    return text if snapshot.master_error is None else f"{text}  {snapshot.master_error}"
 
 
 def _window(figures: Figures) -> str:

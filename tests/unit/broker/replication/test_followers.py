@@ -127,6 +127,34 @@ def test_with_too_few_in_sync_nothing_is_taken_or_confirmed() -> None:
     assert stage.followers.refusal() is not None
 
 
+def test_readers_wait_for_what_stood_in_the_log_at_the_start() -> None:
+    """It may be that no follower has it, and that a follower leads before it has."""
+    stage = scene(confirm=Confirm.REPLICATED, ha_listen_port=0, min_in_sync_replicas=2)
+    stage.grow(100)
+    woken: list[int] = []
+    stage.followers.hold_reads(100, lambda: woken.append(stage.followers.confirm_offset()))
+    stage.grow(50)
+    one = stage.link(0, 1)
+    stage.copy(one, 90)
+    assert not stage.followers.is_settled
+    assert woken == []
+    stage.copy(one)
+    assert stage.followers.is_settled
+    stage.followers.remove(one)
+
+    assert stage.followers.is_settled
+    assert woken == [150]
+
+
+def test_readers_do_not_wait_where_this_broker_alone_is_enough() -> None:
+    """Without followers in sync, and with none asked for, all is confirmed."""
+    stage = scene(confirm=Confirm.REPLICATED, ha_listen_port=0)
+    stage.grow(100)
+    stage.followers.hold_reads(100, lambda: None)
+
+    assert stage.followers.is_settled
+
+
 async def test_a_guard_agrees_before_the_set_is_in_force() -> None:
     """What it is asked for counts from then on; what it does not agree to is not in force."""
     stage = scene(confirm=Confirm.REPLICATED, ha_listen_port=0)

@@ -39,7 +39,7 @@ starts = st.builds(EpochStart, epochs, offsets)
 
 
 class Reader(Protocol):
-    """Takes bytes, gives frames."""
+    """A reader of one side's frames."""
 
     def feed(self, data: bytes) -> Iterable[Any]:
         """The frames that are whole with these bytes."""

@@ -95,7 +95,7 @@ class Served:
         return result.end
 
     def link(self, host: str = "127.0.0.1", port: int = 1) -> Slave:
-        """Link to the service."""
+        """A new link to the service."""
         ours, theirs = trio.testing.memory_stream_pair()
         self.nursery.start_soon(self.service.serve, theirs, (host, port))
         return Slave(ours)
@@ -280,7 +280,7 @@ async def test_the_wait_for_followers_at_a_stop(autojump_clock: MockClock) -> No
 
 
 async def test_links_end_when_the_broker_leads_no_more(autojump_clock: MockClock) -> None:
-    """And whoever waits in its greeting is closed as well."""
+    """The follower looks for another master then."""
     async with served() as found:
         slave = found.link()
         await slave.report(0)

@@ -26,7 +26,8 @@ def test_the_slowest_member_decides() -> None:
     fast.has_all = slow.has_all = True
     found = InSyncSet(100)
     wanted = found.wanted([fast, slow], 0, LAPSE)
-    assert wanted == {fast, slow}
+    assert wanted is not None
+    assert wanted == frozenset({fast, slow})
     found.put_in_force(wanted)
     fast.acknowledged, slow.acknowledged = 300, 200
 
@@ -44,7 +45,7 @@ def test_one_that_comes_in_is_waited_for() -> None:
     assert found.wanted([late], 1, LAPSE) is None
     assert found.advance(500, 1) == 100
     late.acknowledged = 100
-    assert found.wanted([late], 1, LAPSE) == {late}
+    assert found.wanted([late], 1, LAPSE) == frozenset({late})
 
 
 def test_one_without_everything_for_long_goes_out() -> None:
@@ -55,6 +56,7 @@ def test_one_without_everything_for_long_goes_out() -> None:
 
     assert found.wanted([slow], LAPSE, LAPSE) is None
     wanted = found.wanted([slow], LAPSE + 1, LAPSE)
+    assert wanted is not None
     assert wanted == frozenset()
     found.put_in_force(wanted)
     assert found.advance(500, 1) == 500
@@ -66,7 +68,8 @@ def test_a_proposal_counts_until_it_is_agreed() -> None:
     new.has_all = True
     found = InSyncSet(100, members=frozenset({old}))
     wanted = found.wanted([new], 0, LAPSE)
-    assert wanted == {new}
+    assert wanted is not None
+    assert wanted == frozenset({new})
     found.propose(wanted)
     old.acknowledged, new.acknowledged = 200, 300
     assert found.wanted([], 100, LAPSE) == frozenset()
@@ -78,7 +81,7 @@ def test_a_proposal_counts_until_it_is_agreed() -> None:
 
 @attrs.frozen
 class Step:
-    """What happens next."""
+    """A moment of the story."""
 
     grown: int
     copied: list[int]

@@ -61,7 +61,7 @@ def test_a_secret_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_both_sides_show_certificates(tmp_path: Path) -> None:
-    """And check the other's."""
+    """Each checks that of the other."""
     options = with_certificate(tmp_path, trustme.CA())
     for context in (master_context(options), follower_context(options)):
         assert context is not None
@@ -79,20 +79,6 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "replica.pem").unlink()
     with pytest.raises(TlsError, match=r"certificate .*replica.pem"):
         follower_context(options)
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"ha_tls_cert_path": "c"}, "expected both or neither"),
-        ({"ha_tls_trust_cert_path": "t"}, "expected both or neither"),
-        ({"ha_tls_key_path": "k"}, "expected a certificate to the key"),
-    ],
-)
-def test_settings_that_do_not_go_together(settings: dict[str, str], reason: str) -> None:
-    """A link that checks one side alone is none."""
-    with pytest.raises(ValueError, match=reason):
-        BrokerOptions(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import ssl
 from collections.abc import AsyncGenerator, Callable
@@ -20,11 +21,14 @@ from timermq.broker.endpoint import Endpoint
 from timermq.broker.options import BrokerOptions
 from timermq.broker.replication.ha_frames import TransferReader, encode_report
 from timermq.broker.replication.link_security import follower_context
-from timermq.broker.replication.replication_options import HA_LISTEN_PORT, Confirm
+from timermq.broker.replication.replication_options import Confirm
 from timermq.broker.replication.role import BrokerRole
 from timermq.broker.server import bind
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.remoting import ResponseCode
 from timermq.remoting.admin_body import decode_properties
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.disk import Disk
 from unit.broker.replication.test_link_security import with_certificate
 from unit.broker.test_server import connect, listening_broker
 
@@ -47,7 +51,7 @@ class Follower:
         self._reader = TransferReader()
 
     async def report(self) -> None:
-        """Acknowledge what it has."""
+        """Acknowledge the log that it has."""
         await self.stream.send_all(encode_report(self.end))
 
     async def receive(self, upto: int) -> None:
@@ -74,7 +78,7 @@ class Served:
     streams: AsyncExitStack
 
     async def open(self, address: str | None) -> trio.SocketStream:
-        """Connect to ``host:port``."""
+        """A new connection to ``host:port``."""
         assert address is not None
         host, _, port = address.rpartition(":")
         stream = await trio.open_tcp_stream(host, int(port))
@@ -95,9 +99,9 @@ class Served:
 
 
 @asynccontextmanager
-async def served(options: BrokerOptions) -> AsyncGenerator[Served]:
+async def served(options: BrokerOptions, disk: Disk | None = None) -> AsyncGenerator[Served]:
     """A broker with these options."""
-    async with listening_broker(options) as broker, AsyncExitStack() as streams:
+    async with listening_broker(options, disk) as broker, AsyncExitStack() as streams:
         peer = await connect(broker.endpoint.listen)
         await streams.enter_async_context(peer.stream)
         yield Served(broker, peer, streams)
@@ -161,13 +165,65 @@ async def test_consumers_see_what_is_confirmed() -> None:
         queue = broker.store.queue("T", 0)
         assert queue is not None
         assert queue.max_offset == 1
-        found = await peer.call(11, pull_ext("T", queueOffset="1", suspendTimeoutMillis="0"))
-        assert found.code == ResponseCode.PULL_NOT_FOUND
+        pulled = await peer.call(11, pull_ext("T", queueOffset="1", suspendTimeoutMillis="0"))
+        assert pulled.code == ResponseCode.PULL_NOT_FOUND
         await follower.follow(broker)
         await until(lambda: queue.max_offset == 2)
 
-        found = await peer.call(11, pull_ext("T", queueOffset="1"))
-        assert found.code == ResponseCode.SUCCESS
+        pulled = await peer.call(11, pull_ext("T", queueOffset="1"))
+        assert pulled.code == ResponseCode.SUCCESS
+
+
+async def test_timers_are_delivered_once_they_are_confirmed() -> None:
+    """A timer has no place in the wheel before the follower has it, and its delivery no reader."""
+    properties = "UNIQ_KEY\x01K1\x02TIMER_DELAY_MS\x0150\x02"
+    async with served(followed(confirm=Confirm.REPLICATED)) as found:
+        store, peer = found.broker.store, found.peer
+        follower = await found.link()
+        assert await send(peer) == ResponseCode.SUCCESS
+        await follower.follow(found.broker)
+        await until(lambda: found.broker.tables.followers.in_sync.members)
+        before = found.end
+        assert (await peer.call(10, send_ext("T", properties), b"late")).code == 0
+        await follower.receive(found.end)
+        waiting = store.queue(TIMER_TOPIC, 0)
+        assert waiting is None or waiting.max_offset == 0
+        assert found.end > before
+        end = found.end
+        await follower.report()
+        await until(lambda: found.end > end)  # the delivery is in the log
+        queue = store.queue("T", 0)
+        assert queue is not None
+        assert queue.max_offset == 1
+        await follower.follow(found.broker)
+
+        await until(lambda: queue.max_offset == 2)
+
+
+async def test_pulls_wait_for_what_stood_in_the_log_at_the_start() -> None:
+    """A held pull gets it as soon as a follower has it."""
+    disk = MemoryDisk()
+    options = followed(confirm=Confirm.REPLICATED)
+    async with served(options, disk) as found:
+        assert await send(found.peer) == ResponseCode.SUCCESS
+    options = attrs.evolve(options, min_in_sync_replicas=2)
+    async with served(options, disk) as found:
+        codes: list[int] = []
+        now = await found.peer.call(11, pull_ext("T", suspendTimeoutMillis="0"))
+        assert now.code == ResponseCode.PULL_NOT_FOUND
+
+        async def pull() -> None:
+            held = pull_ext("T", sysFlag="6", suspendTimeoutMillis="20000")
+            codes.append((await found.peer.call(11, held)).code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pull)
+            follower = await found.link()
+            await follower.receive(found.end)
+            assert codes == []
+            await follower.report()
+
+        assert codes == [ResponseCode.SUCCESS]
 
 
 async def test_with_too_few_replicas_sends_are_refused() -> None:
@@ -250,7 +306,11 @@ async def test_replicas_with_certificates(tmp_path: Path) -> None:
                     assert await stream.receive_some() == b""
             except trio.BrokenResourceError:
                 assert not count
-            await until(lambda expected=count: len(broker.tables.followers) == expected)
+            await until(functools.partial(_is_linked, broker, count))
+
+
+def _is_linked(broker: Broker, count: int) -> bool:
+    return len(broker.tables.followers) == count
 
 
 async def test_a_port_in_use_is_refused_by_name() -> None:
@@ -260,26 +320,3 @@ async def test_a_port_in_use_is_refused_by_name() -> None:
     async with other:
         with pytest.raises(OSError, match=rf"^\[Errno \d+\] ha_listen_port .*{port}: Address"):
             await Endpoint.bind(followed(ha_listen_port=port))
-
-
-@pytest.mark.parametrize(
-    ("settings", "port"),
-    [
-        ({}, None),
-        ({"ha_listen_port": 7}, 7),
-        ({"broker_role": BrokerRole.ASYNC_MASTER}, HA_LISTEN_PORT),
-        ({"broker_role": BrokerRole.SYNC_MASTER, "ha_listen_port": 0}, 0),
-        ({"broker_role": BrokerRole.SLAVE}, None),
-    ],
-)
-def test_a_broker_listens_for_followers_if_it_is_asked_to(
-    settings: dict[str, Any], port: int | None
-) -> None:
-    """By the port, or by the role of a broker.conf, which has RocketMQ's port then."""
-    assert attrs.evolve(BROKER, **settings).ha_port == port
-
-
-def test_who_confirms_must_be_able_to_link() -> None:
-    """Without a port for followers nothing would ever be confirmed by any."""
-    with pytest.raises(ValueError, match="ha_listen_port: expected a port for followers"):
-        attrs.evolve(BROKER, confirm=Confirm.REPLICATED)
