@@ -46,10 +46,7 @@ from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, ove
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .replication.master_side import MasterSide
-from .replication.parked_requests import ParkedRequests
-from .replication.role import BrokerRole
-from .replication.succession import NextLife
-from .replication.succession_parts import join_epochs, succession_of
+from .replication.replica import FOLLOWS, Replica, registered_at
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -58,8 +55,6 @@ from .transactions.transactions import Transactions
 if TYPE_CHECKING:
     from .metrics.http_server import HttpServer
     from .metrics.metrics_page import MetricsPage
-    from .replication.following import Following
-    from .replication.lease_keeper import LeaseKeeper
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
@@ -67,13 +62,10 @@ FOLLOWERS_SHARE = 0.1
 """Parts of the stop's time for open requests, for the timers, and for followers to get what is
 left of the log; the rest is for the disk."""
 
-FOLLOWS = "this broker follows a master"
-"""Why nothing is taken by a follower."""
-
 log = structlog.get_logger("timermq.broker.broker")
 
 
-class Broker:
+class Broker(Replica):
     """One broker process; made by ``open``.
 
     Args:
@@ -128,7 +120,7 @@ class Broker:
         self.role = parts.tables.role
         self._open_stream = open_stream
         self.name_servers = NameServerLinks(
-            _registered_at(options), self.tables.own, over_tls(options, open_stream)
+            registered_at(options), self.tables.own, over_tls(options, open_stream)
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -137,9 +129,7 @@ class Broker:
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
-        self.next_life: NextLife | None = None
-        """How the broker goes on, once ``run`` has returned; None: it was stopped."""
-        self.succession = succession_of(self)
+        self.succession = self._make_succession()
         """Which replica leads, and how that changes."""
         self.lease = self._lease_keeper(steady_ms)
         """What this broker leads by, if that is a lease."""
@@ -288,114 +278,6 @@ class Broker:
             finally:
                 self._stop_requested.set()
 
-    def abandon(self) -> None:
-        """Give files and lock back behind ``abort``, once ``run`` has returned."""
-        self.timer_store.files.close()
-        self.store.abandon()
-
-    def go_on(self, next_life: NextLife, *, at_once: bool) -> None:
-        """End, to go on in another role; nothing more is written.
-
-        Args:
-            next_life: Which one.
-            at_once: As ``abort`` does; otherwise open requests are answered before.
-        """
-        self.next_life = next_life
-        if at_once:
-            self._park()
-            self.abort()
-        else:
-            self.request_stop()
-
-    @cached_property
-    def following(self) -> Following:
-        """The task that copies the master's log, made at its first use."""
-        # Imported late: most brokers follow none.
-        from .replication.following import follow
-
-        following = follow(
-            self.options,
-            self.tables,
-            self.timer_store,
-            named=self.name_servers.master,
-            open_stream=self._open_stream,
-        )
-        join_epochs(following, self.succession)
-        return following
-
-    def _lease_keeper(self, steady_ms: Callable[[], float]) -> LeaseKeeper | None:
-        if self.options.lease is None:
-            return None
-        # Imported late, as the above.
-        from .replication.lease_parts import keeper_of
-
-        return keeper_of(
-            self.options,
-            self.succession,
-            self.tables.followers,
-            self.store,
-            park=self.rest,
-            steady_ms=steady_ms,
-        )
-
-    async def lead(
-        self,
-        role: BrokerRole = BrokerRole.ASYNC_MASTER,
-        begin: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Let a follower lead from here on: requests that write are taken, timers deliver.
-
-        Nothing may be copied any more. Returns when it leads; what the log has is neither missed
-        nor delivered twice.
-
-        Args:
-            role: One of a master.
-            begin: Called in the step in which the role changes, before anything is written.
-
-        Raises:
-            RuntimeError: It changes its role just now, or stops.
-
-        Cancellation: it leads all the same, soon.
-        """
-        await self.timer_store.lead(lambda: self._take_role(role, begin))
-
-    async def follow(self) -> None:
-        """Let a master follow from here on: what is under way is written, then nothing more.
-
-        Raises:
-            RuntimeError: It changes its role just now, or stops.
-
-        Cancellation: it follows all the same, soon.
-        """
-        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE, lambda: None))
-
-    async def rest(self) -> None:
-        """Let a master write nothing more, until it leads again or follows.
-
-        Cancellation: as of ``follow``.
-        """
-        if self._stop_requested.is_set():  # the timers end, or have ended
-            self._park()
-            return
-        await self.follow()
-
-    def _take_role(self, role: BrokerRole, begin: Callable[[], None]) -> None:
-        """Take a role in one step; no stage of the timers runs."""
-        begin()
-        if role.is_master:
-            self.store.unpark()
-            self._restore_topics()
-            self.transactions.begin_anew()
-            self.dispatcher.unpark()
-        else:
-            self._park()
-        self.role.become(role)
-        log.info("role taken", broker=self.options.broker_name, role=role.value)
-
-    def _park(self) -> None:
-        self.store.park(FOLLOWS)
-        self.dispatcher.park(ParkedRequests(self.role, self.options.slave_read_enable))
-
     def statistics(self) -> BrokerStatistics:
         """A moment's picture; reads memory only."""
         tables, send = self.tables, self.processors.send
@@ -517,10 +399,6 @@ class Broker:
             work = self.processors.bulk.ingest_task.run
             await self.role.run_while(is_master=True, work=work)
 
-    async def _follow_master(self) -> None:
-        await self.role.wait(is_master=False)
-        await self.following.run()
-
     async def _check_transactions(self) -> None:
         await self.role.run_while(is_master=True, work=self.transaction_check.run)
 
@@ -574,13 +452,6 @@ class Broker:
     def _restore_topics(self) -> None:
         for topic, queue_nums in _stored_topics(self.store.queues()).items():
             self.tables.topics.restore(topic, queue_nums)
-
-
-def _registered_at(options: BrokerOptions) -> list[str]:
-    """The name servers to register with: those of the settings, or the master that is followed."""
-    if options.namesrv_addresses or options.follow is None:
-        return options.namesrv_addresses
-    return [options.follow]
 
 
 def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:

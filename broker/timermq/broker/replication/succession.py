@@ -18,7 +18,6 @@ Source: Java ``ReplicasManager.changeBrokerRole``, ``AutoSwitchHAService.changeT
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 import attrs
 import structlog
@@ -32,6 +31,7 @@ from timermq.timerstore.message_store import MessageStore
 from ..refusal import RefusedError
 from .epochs import Epoch, EpochFile
 from .ha_frames import EpochStart
+from .next_life import CopyLink, EndLife, NextLife
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import BrokerRole, Role
 from .role_note import RoleNote
@@ -56,35 +56,6 @@ TOLD_INTERVAL = 10.0
 """Seconds before one that has heard it is told again: it may have been started otherwise since."""
 
 log = structlog.get_logger("timermq.broker.replication.succession")
-
-
-class CopyLink(Protocol):
-    """The follower's link to its master, as far as a promotion needs it."""
-
-    def behind(self) -> int | None:
-        """Bytes of the master's log that were not copied, as known last; None: it is not known."""
-        ...
-
-    async def stop(self) -> None:
-        """Copy nothing more, until the broker follows again."""
-        ...
-
-
-@attrs.frozen(kw_only=True)
-class NextLife:
-    """How the broker goes on, in another life of it: as the follower of a master."""
-
-    master: str
-    """``host:port``."""
-    epoch: int
-
-
-class EndLife(Protocol):
-    """Ends the broker's life, to go on in the next one."""
-
-    def __call__(self, next_life: NextLife, *, at_once: bool) -> None:
-        """End it as a kill does, or when open requests are answered."""
-        ...
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from timermq.timerstore.message_store import MessageStore
+
 from ..namesrv.name_server_link import open_tcp
+from ..options import BrokerOptions
+from ..tables import Tables
 from .agreement import Agreement
 from .epochs import EpochFile
+from .next_life import CopyLink, EndLife
 from .replica_calls import ReplicaCalls
-from .role import MASTER_ID
+from .role import MASTER_ID, BrokerRole
 from .role_note import RoleNote
 from .succession import Succession
 
 if TYPE_CHECKING:
-    from ..broker import Broker
     from .following import Following
 
 
-def succession_of(broker: Broker) -> Succession:
+def succession_of(
+    options: BrokerOptions,
+    tables: Tables,
+    store: MessageStore,
+    *,
+    address: str,
+    link: Callable[[], CopyLink],
+    lead: Callable[[BrokerRole, Callable[[], None]], Awaitable[None]],
+    follow: Callable[[], Awaitable[None]],
+    end: EndLife,
+) -> Succession:
     """The succession of a broker that is being made, as its note says.
+
+    Args:
+        options: Settings of the broker.
+        tables: Its tables.
+        store: Its store.
+        address: ``host:port`` at which others reach it.
+        link: See ``Succession``, as the others.
+        lead: Lets it lead.
+        follow: Parks it.
+        end: Ends its life.
 
     Raises:
         StoreFormatError: The note, or the list of epochs, is damaged.
         OSError: The disk refused.
     """
-    options, tables, store = broker.options, broker.tables, broker.store
 
     def followers() -> Sequence[str]:
         return [
@@ -46,16 +69,16 @@ def succession_of(broker: Broker) -> Succession:
     made = Succession(
         cluster_name=options.broker_cluster_name,
         broker_name=options.broker_name,
-        address=broker.endpoint.address,
+        address=address,
         store=store,
-        role=broker.role,
+        role=tables.role,
         epochs=EpochFile(store.disk, store.root),
         calls=ReplicaCalls(open_tcp),
-        link=lambda: broker.following,
-        lead=broker.lead,
-        follow=broker.follow,
+        link=link,
+        lead=lead,
+        follow=follow,
         reign=reign,
-        end=broker.go_on,
+        end=end,
         followers=followers,
         stand_alone=stand_alone,
         promoted_role=options.lead_role,

@@ -12,10 +12,11 @@ import trio
 from small_store import ROOT, message, open_store
 from timermq.broker.refusal import RefusedError
 from timermq.broker.replication.epochs import Epoch, EpochFile, EpochList
+from timermq.broker.replication.next_life import NextLife
 from timermq.broker.replication.replica_calls import NoReplicaError, ReplicaRefusedError
 from timermq.broker.replication.role import BrokerRole, Role
 from timermq.broker.replication.role_note import RoleNote
-from timermq.broker.replication.succession import BEHIND_MAX, FIRST_EPOCH, NextLife, Succession
+from timermq.broker.replication.succession import BEHIND_MAX, FIRST_EPOCH, Succession
 from timermq.remoting.epoch_report import EpochReport
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
