@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import attrs
@@ -139,7 +139,7 @@ class EtcdPeer:
 
 
 @contextlib.contextmanager
-def running_etcd(directory: Path, certificates: Path | None = None) -> Iterator[EtcdPeer]:
+def running_etcd(directory: Path, certificates: Path | None = None) -> Generator[EtcdPeer]:
     """An etcd that serves, and is ended behind the test."""
     peer = EtcdPeer(etcd_programs(), directory, certificates)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdPeer]:
 @asynccontextmanager
 async def lease_in(
     etcd: EtcdPeer, key: str, *others: JsonPosts, user: EtcdUser | None = None
-) -> AsyncIterator[EtcdLease]:
+) -> AsyncGenerator[EtcdLease]:
     """A lease by a connection of its own, which is closed at the end."""
     endpoints = [*others, JsonPosts(HOST, etcd.port)]
     lease = EtcdLease(endpoints, key, user=user, request_ms=REQUEST_MS)

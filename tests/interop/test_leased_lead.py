@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -22,7 +23,8 @@ RECORD = LeaseRecord(holder="a:1", instance="a/1", epoch=1, ttl_ms=10_000)
 
 def options(lease: str, **more: str) -> BrokerOptions:
     """A broker with this lease."""
-    return attrs.evolve(BROKER, lease=lease, ha_listen_port=0, **more)
+    changed: dict[str, Any] = {"lease": lease, "ha_listen_port": 0, **more}
+    return attrs.evolve(BROKER, **changed)
 
 
 async def test_the_holder_is_known_before_a_start(tmp_path: Path) -> None:

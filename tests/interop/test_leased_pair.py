@@ -11,7 +11,7 @@ import datetime
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 
 import attrs
@@ -143,9 +143,8 @@ class Sender:
     acknowledged: list[bytes] = attrs.field(factory=list[bytes])
     refused: int = 0
 
-    async def run(self, *, task_status: trio.TaskStatus[None], brokers: Sequence[Broker]) -> None:
+    async def run(self, brokers: Sequence[Broker]) -> None:
         """Send until cancelled: every third at once, the others for a moment soon."""
-        task_status.started()
         number = 0
         while True:
             namesrv = brokers[number % len(brokers)].namesrv
@@ -178,13 +177,11 @@ async def all_bodies(broker: Broker, group: str, wanted: Sequence[bytes]) -> Cou
 
 
 @contextlib.asynccontextmanager
-async def sending(*brokers: Broker) -> AsyncIterator[Sender]:
+async def sending(*brokers: Broker) -> AsyncGenerator[Sender]:
     """A sender for the length of a block, which begins when it has sent something."""
     sender = Sender()
     async with trio.open_nursery() as nursery:
-        await nursery.start(
-            lambda task_status: sender.run(task_status=task_status, brokers=brokers)
-        )
+        nursery.start_soon(sender.run, brokers)
         await until(lambda: len(sender.acknowledged) >= 30)
         yield sender
         nursery.cancel_scope.cancel()

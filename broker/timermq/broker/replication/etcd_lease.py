@@ -143,11 +143,12 @@ def _checked(endpoint: JsonPosts, answer: Posted) -> dict[str, object]:
 
 def _stored(rows: object) -> Stored:
     """The record of the rows that etcd has for the key: one, or none."""
-    if rows == []:
+    found = cast("list[object]", rows) if isinstance(rows, list) else [None]
+    if not found:
         return Stored(None, ABSENT)
-    if not isinstance(rows, list) or not isinstance(rows[0], dict):
-        raise LeaseError(f"etcd: expected a key with its value, found {str(rows)[:200]}")
-    row = cast("Mapping[str, object]", rows[0])
+    if not isinstance(found[0], dict):
+        raise LeaseError(f"etcd: expected a key with its value, found {found!r:.200}")
+    row = cast("Mapping[str, object]", found[0])
     revision = row.get("mod_revision")
     if not isinstance(revision, str) or not revision.isdecimal():
         raise LeaseError(f"etcd: expected digits in mod_revision, found {revision!r}")

@@ -77,9 +77,9 @@ class LeaseRecord:
         if not isinstance(fields, dict):
             raise LeaseError(f"lease: expected a record of timermq in JSON, found {data[:80]!r}")
         table = cast("dict[str, object]", fields)
-        in_sync = table.get("inSync")
-        if not isinstance(in_sync, list) or not all(type(one) is int for one in in_sync):
-            raise LeaseError(f"lease: expected a list of ids in inSync, found {in_sync!r:.200}")
+        in_sync = cast("list[object]", table["inSync"]) if _has_list(table, "inSync") else [None]
+        if not all(type(one) is int for one in in_sync):
+            raise LeaseError(f"lease: expected a list of ids in inSync, found {data[:200]!r}")
         return cls(
             holder=_text(table, "holder"),
             instance=_text(table, "instance"),
@@ -127,6 +127,10 @@ class Lease(Protocol):
         then.
         """
         ...
+
+
+def _has_list(table: dict[str, object], key: str) -> bool:
+    return isinstance(table.get(key), list)
 
 
 def _text(table: dict[str, object], key: str) -> str:

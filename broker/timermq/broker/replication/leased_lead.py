@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -76,13 +77,9 @@ def lease_of(options: BrokerOptions) -> EtcdLease:
     """
     assert options.lease is not None
     place = LeasePlace.parse(options.lease)
-    tls = None
-    if place.is_secure:
-        _context(options)  # files that cannot be used are an error at the start
-
-        def tls() -> ssl.SSLContext:
-            return _context(options)
-
+    tls = functools.partial(_context, options) if place.is_secure else None
+    if tls is not None:
+        tls()  # files that cannot be used are an error at the start
     user = None
     if options.lease_user is not None and options.lease_password_file is not None:
         path = options.lease_password_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
@@ -35,7 +35,7 @@ class Server:
 
 
 @asynccontextmanager
-async def posts(*connections: Sequence[bytes]) -> AsyncIterator[tuple[JsonPosts, Server]]:
+async def posts(*connections: Sequence[bytes]) -> AsyncGenerator[tuple[JsonPosts, Server]]:
     """A client of such a server."""
     server = Server(list(connections))
     async with trio.open_nursery() as nursery:
@@ -110,7 +110,7 @@ async def test_a_question_that_was_given_up_leaves_no_answer_behind() -> None:
     async with posts([b"HTTP/1.1 200 OK\r\n", late], [OK]) as (client, server):
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(client.post, "/v3/a", {})
+                nursery.start_soon(client.post, "/v3/a", None)
                 await server.has_been_asked.wait()
                 scope.cancel()
         assert await client.post("/v3/a", {}) == Posted(200, {"n": 1})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
@@ -148,7 +148,7 @@ async def _run(part: Part, *, task_status: trio.TaskStatus[None]) -> None:
 
 
 @asynccontextmanager
-async def pair() -> AsyncIterator[Pair]:
+async def pair() -> AsyncGenerator[Pair]:
     """Brokers that end with the test."""
     async with trio.open_nursery() as nursery:
         yield Pair(nursery)

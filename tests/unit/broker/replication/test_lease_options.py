@@ -75,6 +75,6 @@ def test_brokers_of_other_machines_need_an_address_of_this_one() -> None:
 
 def test_a_password_goes_to_this_machine_in_plain_text() -> None:
     """No one else hears it."""
-    user = {"lease_user": "root", "lease_password_file": "secret"}
+    user: dict[str, Any] = {"lease_user": "root", "lease_password_file": "secret"}
 
     assert attrs.evolve(BROKER, **LEASE, **user).lease_user == "root"
