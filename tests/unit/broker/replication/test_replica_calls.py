@@ -46,9 +46,9 @@ async def test_what_a_replica_tells(autojump_clock: trio.testing.MockClock) -> N
         record = await calls.record(AT, 0)
         missing = await calls.record(AT, 1)
 
-    assert (report.is_master, report.max_offset) == (True, size)
-    assert (digest, beyond) == (log_digest(log, 0, size), None)
-    assert (record, missing) == (without_origin(log.read(0, size)), None)
+        assert (report.is_master, report.max_offset) == (True, size)
+        assert (digest, beyond) == (log_digest(log, 0, size), None)
+        assert (record, missing) == (without_origin(log.read(0, size)), None)
 
 
 async def test_what_a_replica_refuses(autojump_clock: trio.testing.MockClock) -> None:
