@@ -56,7 +56,7 @@ class Pair:
     ended: dict[Broker, trio.Event] = attrs.field(factory=dict[Broker, trio.Event])
 
     async def start_master(self, options: BrokerOptions = BROKER) -> RunningBroker:
-        """Serve the master's store."""
+        """Begin to serve the master's store."""
         broker = open_broker(
             self.clock,
             disk=self.master_disk,
@@ -79,7 +79,7 @@ class Pair:
     async def start_follower(
         self, options: BrokerOptions = FOLLOWS, store_options: StoreOptions | None = None
     ) -> RunningBroker:
-        """Serve the follower's store."""
+        """Begin to serve the follower's store."""
         broker = open_broker(
             self.clock,
             disk=self.follower_disk,

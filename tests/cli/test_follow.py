@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +11,7 @@ import pytest
 import trio
 
 from interop.serving import Broker, StartBroker, free_port, starting
-from timermq.client import ClientError, Consumer, Producer
+from timermq.client import ClientError, Producer
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -50,7 +47,7 @@ class Pair:
         return self.start(self.root / "master", *flags, listen=listen, namesrv=namesrv)
 
     def start_follower(self) -> Broker:
-        """A follower of it."""
+        """A follower of that master."""
         listen, namesrv = self.follower_at
         flags = (*SETTINGS, "--follow", self.master_at[0])
         return self.start(self.root / "follower", *flags, listen=listen, namesrv=namesrv)

@@ -93,7 +93,7 @@ def check_once(found: Counter[str], load: Load) -> None:
 
 
 def run_verb(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the program."""
+    """Run the program with some words."""
     return subprocess.run(
         [sys.executable, "-m", "timermq.cli", *words],
         capture_output=True,

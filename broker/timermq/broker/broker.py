@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, ove
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .replication.master_side import MasterSide
-from .replication.replica import FOLLOWS, Replica, registered_at
+from .replication.replica import FOLLOWS, Replica
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -120,7 +120,7 @@ class Broker(Replica):
         self.role = parts.tables.role
         self._open_stream = open_stream
         self.name_servers = NameServerLinks(
-            registered_at(options), self.tables.own, over_tls(options, open_stream)
+            options.registers_with, self.tables.own, over_tls(options, open_stream)
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -441,24 +441,10 @@ class Broker(Replica):
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
         saver.load()
-        self._restore_topics()
+        self.tables.restore_topics(self.store.queues())
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
         tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
-
-    def _restore_topics(self) -> None:
-        for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            self.tables.topics.restore(topic, queue_nums)
-
-
-def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
-    """Topic to number of queues, of those that hold messages for consumers."""
-    nums: dict[str, int] = {}
-    for queue in queues:
-        if queue.topic in OWN_TOPICS:
-            continue
-        nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
-    return nums

@@ -84,7 +84,7 @@ class Dispatcher:
         """Whether requests need a signature."""
         self._send: SendProcessor | ParkedRequests = send
         self._unparked = (send, dict[int, Handler](), dict[int, StepHandler]())
-        """The processors of a broker that leads, while it follows."""
+        """The processors that a follower does not ask."""
         self.handlers = dict(handlers)
         """Request code to processor."""
         self._clients = clients

@@ -362,6 +362,12 @@ class BrokerOptions(FollowOptions):
         )
 
     @property
+    def registers_with(self) -> list[str]:
+        """The name servers to register with; a follower without any has its master."""
+        addresses = self.namesrv_addresses
+        return addresses if addresses or self.follow is None else [self.follow]
+
+    @property
     def metrics_names(self) -> frozenset[str]:
         """The names with a dot by which the HTTP port is asked for, in small letters."""
         named = (*self.metrics_hosts.split(";"), platform.node(), self.advertised_host or "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 import trio
 
 from timermq.pipeline.admission.delay_level import DelayLevels
+from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.timerstore.consume_queue import ConsumeQueue
 
 from .admin.broker_rates import BrokerRates, Totals
 from .admin.broker_stats import BrokerStats
@@ -65,6 +67,15 @@ class Tables:
     follow_state: FollowState = attrs.Factory(FollowState)
     """How it stands with the master, if there is one."""
     resets: OffsetResets = attrs.Factory(OffsetResets)
+
+    def restore_topics(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Add the topics that only the store knows; see ``TopicConfigTable.restore``."""
+        nums: dict[str, int] = {}
+        for queue in queues:
+            if queue.topic not in OWN_TOPICS:
+                nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
+        for topic, queue_nums in nums.items():
+            self.topics.restore(topic, queue_nums)
 
     def follow_row(self) -> FollowRow | None:
         """How it stands with the master that is followed; None of a master."""

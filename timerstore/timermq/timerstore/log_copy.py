@@ -127,7 +127,7 @@ class LogCopy:
         return self._log.max_offset
 
     def forget(self, topic: str | None = None) -> None:
-        """Look at the queues of a topic anew, or at all: another one than this changed them."""
+        """Look up the ends of a topic's queues again, or of all: others have changed them."""
         self._ends = {
             key: end
             for key, end in self._ends.items()

@@ -10,7 +10,7 @@ from .ha_frames import EpochTransfer
 
 
 class FollowError(Exception):
-    """The master cannot be followed just now, or never as things are; it is tried again.
+    """The master cannot be followed just now, or never as things are; it is retried.
 
     Attributes:
         name: The rule, in capitals.
@@ -93,7 +93,7 @@ class FollowState:
         return max(now - self.level_at, 0) if self.behind or not self.is_linked else 0.0
 
     def row(self, now: float) -> FollowRow:
-        """How it stands now."""
+        """How the follower stands at a moment."""
         behind_s = self.behind_s(now)
         return FollowRow(
             master=self.master_address or self.ha_address,
@@ -104,7 +104,7 @@ class FollowState:
         )
 
     def link(self, now: float) -> None:
-        """A link has begun."""
+        """Note that a link has begun."""
         self.is_linked, self.error, self.error_at = True, None, None
         self.links += 1
         self.linked_at, self.linked_received = now, self.received

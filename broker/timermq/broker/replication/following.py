@@ -58,7 +58,7 @@ _FAILURES = (FollowError, OSError, trio.BrokenResourceError, trio.ClosedResource
 
 @attrs.frozen
 class MasterPlace:
-    """Where the master is."""
+    """The addresses at which the master is."""
 
     address: str | None
     """``host:port`` for clients; None: not known."""

@@ -129,7 +129,7 @@ class MasterCalls:
             self._frames.receive_data(bytes(data))
 
     async def facts(self) -> MasterFacts:
-        """Who it is (26)."""
+        """The master's name, and where it feeds followers (26)."""
         answer = await self.call(RequestCode.GET_BROKER_CONFIG)
         try:
             values = decode_properties(answer.body)
@@ -143,7 +143,7 @@ class MasterCalls:
         )
 
     async def log(self) -> MasterLog:
-        """How far its log reaches (28)."""
+        """The ends of its log, and the time on its clock (28)."""
         code = RequestCode.GET_BROKER_RUNTIME_INFO
         table = _object(_table(code, await self.call(code)).get("table"))
         start, end = (
@@ -157,7 +157,7 @@ class MasterCalls:
         return MasterLog(start=max(start, 0), end=end, now_ms=now_ms)
 
     async def timer(self) -> MasterTimer | None:
-        """How far its timers are (60); None: it has none."""
+        """The positions of its timers (60); None: it has none."""
         answer = await self.call(RequestCode.GET_TIMER_CHECK_POINT)
         if len(answer.body) < CHECKPOINT.size:
             return None

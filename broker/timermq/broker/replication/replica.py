@@ -64,10 +64,6 @@ class Replica(ABC):
     def abort(self) -> None:
         """End all services at once."""
 
-    @abstractmethod
-    def _restore_topics(self) -> None:
-        """Add the topics that only the store knows."""
-
     def _make_succession(self) -> Succession:
         return succession_of(
             self.options,
@@ -176,7 +172,7 @@ class Replica(ABC):
         begin()
         if role.is_master:
             self.store.unpark()
-            self._restore_topics()
+            self.tables.restore_topics(self.store.queues())
             self.transactions.begin_anew()
             self.dispatcher.unpark()
         else:
@@ -191,10 +187,3 @@ class Replica(ABC):
     async def _follow_master(self) -> None:
         await self.role.wait(is_master=False)
         await self.following.run()
-
-
-def registered_at(options: BrokerOptions) -> list[str]:
-    """The name servers to register with: those of the settings, or the master that is followed."""
-    if options.namesrv_addresses or options.follow is None:
-        return options.namesrv_addresses
-    return [options.follow]

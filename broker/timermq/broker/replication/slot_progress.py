@@ -67,7 +67,7 @@ class SlotProgress:
         self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
 
     def forget(self) -> None:
-        """Begin with another master, or with this one anew."""
+        """Forget all answers: the next one is of another link, or master."""
         self._samples.clear()
 
     def add(self, sample: Sample) -> SlotPass | None:

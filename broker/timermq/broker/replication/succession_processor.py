@@ -28,7 +28,7 @@ from .succession import Succession
 
 @attrs.frozen(eq=False)
 class SuccessionProcessor:
-    """Answers for one broker."""
+    """Answers requests about the lead of one broker."""
 
     succession: Succession
 

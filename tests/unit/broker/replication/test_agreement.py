@@ -63,11 +63,11 @@ class Case:
         return log_digest(self.master.commit_log, offset, size)
 
     async def look(self, address: str) -> None:
-        """As the succession does."""
+        """As the succession of the broker does."""
         self.looked.append(address)
 
     def follow_again(self, master: str, epoch: int) -> None:
-        """As the succession does."""
+        """As the succession of the broker does."""
         self.lives.append((master, epoch))
 
 

@@ -260,13 +260,13 @@ class ChangedStream(trio.abc.Stream):
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Pass on."""
+        """Pass it on as it is."""
         await self.stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Pass on."""
+        """Pass it on as it is."""
         await self.stream.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """Pass on."""
+        """Pass it on as it is."""
         await self.stream.aclose()

@@ -53,7 +53,7 @@ class Replica:
         self.disk.process_kill()
 
     async def epochs(self, _address: str) -> EpochReport:
-        """As 1007 answers."""
+        """As a master answers 1007."""
         if not self.has_epochs:
             raise ReplicaRefusedError("java", 1, "no controller")
         log = self.store.commit_log
@@ -67,12 +67,12 @@ class Replica:
         )
 
     async def digest(self, _address: str, offset: int, size: int) -> str | None:
-        """As 9032 answers."""
+        """As a master answers 9032."""
         self.asked += 1
         return log_digest(self.store.commit_log, offset, size)
 
     async def record(self, _address: str, position: int) -> bytes | None:
-        """As 33 answers."""
+        """As a master answers 33."""
         return look_message_by_offset(self.store, position)
 
 

@@ -48,14 +48,14 @@ class Others:
     promoted: list[tuple[str, int, int]] = attrs.Factory(list[tuple[str, int, int]])
 
     async def epochs(self, address: str) -> EpochReport:
-        """As 1007 answers."""
+        """As a replica answers 1007."""
         await trio.lowlevel.checkpoint()
         if address not in self.reports:
             raise NoReplicaError(f"{address}: gone")
         return self.reports[address]
 
     async def promote(self, address: str, *, offset: int, epoch: int) -> EpochReport:
-        """As 9030 answers."""
+        """As a replica answers 9030."""
         await trio.lowlevel.checkpoint()
         self.promoted.append((address, offset, epoch))
         if self.refuses is not None:
@@ -66,7 +66,7 @@ class Others:
         return self.reports[address]
 
     async def tell(self, address: str, *, master: str, epoch: int) -> None:
-        """As 1008 answers."""
+        """As a replica answers 1008."""
         await trio.lowlevel.checkpoint()
         assert master == OWN
         self.told.append((address, epoch))
@@ -109,7 +109,7 @@ class Case:
 
     @property
     def end(self) -> int:
-        """Where its log ends."""
+        """Position where its log ends."""
         return self.store.commit_log.max_offset
 
     @property
@@ -129,14 +129,14 @@ class Case:
         self.done.append("stopped")
 
     async def lead(self, role: BrokerRole, begin: Callable[[], None]) -> None:
-        """As the broker does."""
+        """As the broker itself does."""
         await trio.lowlevel.checkpoint()
         begin()
         self.role.become(role)
         self.done.append("leads")
 
     async def follow(self) -> None:
-        """As the broker does."""
+        """As the broker itself does."""
         await trio.lowlevel.checkpoint()
         self.role.become(BrokerRole.SLAVE)
         self.done.append("parked")
