@@ -137,13 +137,10 @@ class LeaseKeeper:
         Raises:
             RefusedError: It is not in sync, or another broker renews the lease.
 
-        Cancellation: a forced broker still takes the lease when it is free.
+        Cancellation: it may lead, or not.
         """
         state = self._state
-        if force:
-            state.is_forced = True
-            self._wake()
-        elif not (state.holds or state.is_eligible):
+        if not force and not (state.holds or state.is_eligible):
             named = (
                 "no lease" if state.record is None else f"in sync {sorted(state.record.in_sync)}"
             )
@@ -154,9 +151,14 @@ class LeaseKeeper:
                 f"{state.broker_id} with a log up to {state.own_end}: promote by force and lose "
                 "what it has not",
             )
-        with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
-            await self.wait_leads()
-            return
+        state.is_forced = force
+        self._wake()
+        try:
+            with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
+                await self.wait_leads()
+                return
+        finally:
+            state.is_forced = False  # what was refused is not done later
         raise RefusedError(
             ResponseCode.ILLEGAL_OPERATION,
             "LEASE",

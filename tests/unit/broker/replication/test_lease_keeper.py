@@ -209,12 +209,16 @@ async def test_one_that_is_out_of_sync_waits_for_an_operator(autojump_clock: Moc
 
 
 async def test_a_lease_that_is_renewed_is_not_taken_by_force(autojump_clock: MockClock) -> None:
-    """An operator is told who leads."""
+    """An operator is told who leads, and what was refused is not done later."""
     async with pair() as both:
-        await both.led()
+        first = await both.led()
         second = await both.start("b:1")
         with pytest.raises(RefusedError, match="LEASE: a:1 renews its lease"):
             await second.keeper.claim(force=True)
+
+        first.scope.cancel()
+        await trio.sleep(100)
+        assert not second.keeper.leads
 
 
 async def test_a_broker_stops_before_its_lease_runs_out(autojump_clock: MockClock) -> None:
