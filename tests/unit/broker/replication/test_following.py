@@ -103,6 +103,22 @@ async def test_slots_are_passed_as_the_master_delivers(autojump_clock: MockClock
         assert len(await bodies(follower)) == 61
 
 
+async def test_a_storm_of_short_timers_comes_once(autojump_clock: MockClock) -> None:
+    """What is due when it is linked stands in slots that are passed meanwhile: none is forgotten."""
+    async with pair() as two:
+        master = await two.start_master()
+        follower = await two.start_follower()
+        for number in range(400):
+            await send(master, f"m{number}", delay_ms=1 + 37 * number % 2_500)
+            await trio.sleep(0.05)
+        await two.level()
+        await two.kill_master()
+        await follower.broker.lead()
+        await trio.sleep(30)
+        found = await bodies(follower)
+        assert len(found) == len(set(found)) == 400
+
+
 async def test_it_goes_on_after_every_break(autojump_clock: MockClock) -> None:
     """Master killed, follower killed, link cut: both have the same in the end."""
     async with pair() as two:
