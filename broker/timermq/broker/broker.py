@@ -46,8 +46,7 @@ from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, ove
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .replication.master_side import MasterSide
-from .replication.parked_requests import ParkedRequests
-from .replication.role import BrokerRole
+from .replication.replica import FOLLOWS, Replica
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -56,7 +55,6 @@ from .transactions.transactions import Transactions
 if TYPE_CHECKING:
     from .metrics.http_server import HttpServer
     from .metrics.metrics_page import MetricsPage
-    from .replication.following import Following
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
@@ -67,7 +65,7 @@ left of the log; the rest is for the disk."""
 log = structlog.get_logger("timermq.broker.broker")
 
 
-class Broker:
+class Broker(Replica):
     """One broker process; made by ``open``.
 
     Args:
@@ -78,6 +76,7 @@ class Broker:
         stop_timeout_ms: Bound of a graceful stop.
         work_seconds: How long this thread has worked so far.
         open_stream: Opens connections to name servers and to the master.
+        steady_ms: A monotonic clock, milliseconds, that a lease is judged by.
     """
 
     def __init__(
@@ -90,6 +89,7 @@ class Broker:
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
         work_seconds: Callable[[], float] = time.thread_time,
         open_stream: OpenStream = open_tcp,
+        steady_ms: Callable[[], float] = trio_time_ms,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
@@ -129,6 +129,10 @@ class Broker:
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
+        self.succession = self._make_succession()
+        """Which replica leads, and how that changes."""
+        self.lease = self._lease_keeper(steady_ms)
+        """What this broker leads by, if that is a lease."""
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -139,6 +143,7 @@ class Broker:
             saved=self._saver.saved,
             access=self.access,
             tls=self.tls,
+            succession=self.succession,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
         self.master_side = MasterSide(
@@ -151,6 +156,9 @@ class Broker:
             wake_readers=self.tables.long_polling.wake_all,
         )
         """The links of followers."""
+        if self.master_side.listens:
+            self.succession.begin_first()
+        self.master_side.epochs = self.succession.epoch_starts
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -213,6 +221,7 @@ class Broker:
                     options=options,
                     clock=watched,
                     stop_timeout_ms=stop_timeout_ms,
+                    steady_ms=steady_ms,
                 )
             except BaseException:
                 store.abandon()
@@ -245,7 +254,14 @@ class Broker:
         """
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(self._serve, name="broker services")
+                try:
+                    await nursery.start(self._serve, name="broker services")
+                except RuntimeError:
+                    if self.next_life is None:
+                        raise
+                    # It was fenced while it started.
+                    task_status.started(self.endpoint)
+                    return
                 log.info(
                     "broker ready",
                     broker=self.options.broker_name,
@@ -261,62 +277,6 @@ class Broker:
                 await self._stop_requested.wait()
             finally:
                 self._stop_requested.set()
-
-    @cached_property
-    def following(self) -> Following:
-        """The task that copies the master's log, made at its first use."""
-        # Imported late: most brokers follow none.
-        from .replication.following import follow
-
-        return follow(
-            self.options,
-            self.tables,
-            self.timer_store,
-            named=self.name_servers.master,
-            open_stream=self._open_stream,
-        )
-
-    async def lead(self, role: BrokerRole = BrokerRole.ASYNC_MASTER) -> None:
-        """Let a follower lead from here on: requests that write are taken, timers deliver.
-
-        Nothing may be copied any more. Returns when it leads; what the log has is neither missed
-        nor delivered twice.
-
-        Args:
-            role: One of a master.
-
-        Raises:
-            RuntimeError: It changes its role just now, or stops.
-
-        Cancellation: it leads all the same, soon.
-        """
-        await self.timer_store.lead(lambda: self._take_role(role))
-
-    async def follow(self) -> None:
-        """Let a master follow from here on: what is under way is written, then nothing more.
-
-        Raises:
-            RuntimeError: It changes its role just now, or stops.
-
-        Cancellation: it follows all the same, soon.
-        """
-        await self.timer_store.follow(lambda: self._take_role(BrokerRole.SLAVE))
-
-    def _take_role(self, role: BrokerRole) -> None:
-        """Take a role in one step; no stage of the timers runs."""
-        if role.is_master:
-            self.store.unpark()
-            self.tables.restore_topics(self.store.queues())
-            self.transactions.begin_anew()
-            self.dispatcher.unpark()
-        else:
-            self._park()
-        self.role.become(role)
-        log.info("role taken", broker=self.options.broker_name, role=role.value)
-
-    def _park(self) -> None:
-        self.store.park("this broker follows a master")
-        self.dispatcher.park(ParkedRequests(self.role, self.options.slave_read_enable))
 
     def statistics(self) -> BrokerStatistics:
         """A moment's picture; reads memory only."""
@@ -347,6 +307,7 @@ class Broker:
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
+            lease=None if self.lease is None else self.lease.status(),
         )
 
     @cached_property
@@ -382,7 +343,7 @@ class Broker:
         if not self.options.is_writeable:
             return f"broker_permission {self.options.broker_permission} lets no messages in"
         if not self.role.is_master:
-            return "this broker follows a master"
+            return FOLLOWS if self.lease is None else self.lease.refusal() or FOLLOWS
         begins_ms = self.options.start_accept_send_request_time_stamp
         if self._clock.now_ms() < begins_ms:
             return f"sends are taken from {begins_ms} on (start_accept_send_request_time_stamp)"
@@ -411,7 +372,10 @@ class Broker:
                     listener = self.endpoint.ha_listener
                     await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
+                services.start_soon(self.succession.run, name="succession")
                 services.start_soon(self._follow_master, name="following")
+                if self.lease is not None:
+                    await services.start(self.lease.run, name="lease")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
@@ -435,10 +399,6 @@ class Broker:
             work = self.processors.bulk.ingest_task.run
             await self.role.run_while(is_master=True, work=work)
 
-    async def _follow_master(self) -> None:
-        await self.role.wait(is_master=False)
-        await self.following.run()
-
     async def _check_transactions(self) -> None:
         await self.role.run_while(is_master=True, work=self.transaction_check.run)
 
@@ -451,8 +411,10 @@ class Broker:
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
-        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE):
+        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE) as followers:
             await self.master_side.drain()
+        if self.lease is not None and not followers.cancelled_caught:
+            await self.lease.give_up()
         if requests.cancelled_caught or timers.cancelled_caught:
             log.warning(
                 "stop cut short",

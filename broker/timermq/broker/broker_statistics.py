@@ -13,6 +13,7 @@ from timermq.timerstore.store_statistics import StoreStatistics
 
 from .replication.follow_state import FollowRow
 from .replication.followers import FollowerRow
+from .replication.lease_status import LeaseStatus
 from .security.access_control import AccessStatistics
 from .transactions.transactions import TransactionStatistics
 
@@ -57,3 +58,5 @@ class BrokerStatistics:
     """Why changed certificates are not in force; None while they are."""
     access: AccessStatistics | None = None
     """None without access control."""
+    lease: LeaseStatus | None = None
+    """None of a broker that has no lease."""

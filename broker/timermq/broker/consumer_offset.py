@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import attrs
+
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
@@ -114,6 +116,12 @@ class ConsumerOffsetTable:
         self._commits += 1
         if self._commits % self._version_step == 0:
             self.data_version = next_version(self.data_version, self._now_ms())
+
+    def reign(self, state_version: int) -> None:
+        """Count a change by a new reign."""
+        version = attrs.evolve(self.data_version, state_version=state_version)
+        self.data_version = next_version(version, self._now_ms())
+        self.changes += 1
 
     def query(self, *, group: str, topic: str, queue_id: int) -> int | None:
         """Next offset of ``group``; None when it never committed."""

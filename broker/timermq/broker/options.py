@@ -332,6 +332,11 @@ class BrokerOptions(FollowOptions):
                 f"found {self.listen_host!r}, which only this machine reaches"
             )
         far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
+        if self.lease_is_far and _is_loopback(host):
+            return (
+                "advertised_host (brokerIP1): expected an address at which the other brokers of "
+                f"the lease {self.lease} reach this one, found {host!r}, which is each one's own"
+            )
         # Loopback that a setting names is meant: name server and broker in containers, with their
         # ports forwarded to a developer's machine.
         if far and self.advertised_host is None and _is_loopback(host):

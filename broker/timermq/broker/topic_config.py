@@ -368,6 +368,11 @@ class TopicConfigTable:
             return 0
         return max(config.read_queue_nums, config.write_queue_nums)
 
+    def reign(self, state_version: int) -> None:
+        """Count a change by a new reign: name servers keep the table of the highest one."""
+        self.data_version = attrs.evolve(self.data_version, state_version=state_version)
+        self._count_change()
+
     def _count_change(self) -> None:
         self.data_version = next_version(self.data_version, self._now_ms())
         self._tell_change()

@@ -17,8 +17,12 @@ import trio
 
 from timermq.broker.broker import Broker
 from timermq.broker.consuming.sql_grammar import prepare_sql
+from timermq.broker.namesrv.name_server_link import open_tcp
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
+from timermq.broker.refusal import RefusedError
+from timermq.broker.replication.replica_calls import ReplicaCalls
+from timermq.broker.replication.start_role import prepare_start
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
 from timermq.pipeline.state.backoff import Backoff
 from timermq.timerstore.disk import is_full
@@ -43,6 +47,9 @@ them stay, as the parts of a long filter do. With Python's 10 for the others, th
 through half a million at once, for tenths of a second, when thousands of connections come or go.
 What is old is hardly looked through: what comes and goes leaves no cycles.
 """
+
+PROMOTE_SIGNAL = signal.SIGUSR1
+"""A follower that gets it leads, as by `timermq promote`."""
 
 FIRST_PAUSE_MS = 500
 """Between the first two tries to open a store on a full disk; then twice as long, up to a limit."""
@@ -80,6 +87,11 @@ def prepare_parser(parser: OneLineParser) -> None:
         metavar="HOST:PORT",
         type=address,
         help="be the follower of the master at this address",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="URL",
+        help="etcd://HOST:PORT/NAME?ttl=SECONDS: lead while this broker holds it, else follow",
     )
     parser.add_argument(
         "--brokers",
@@ -175,34 +187,46 @@ async def serve(configuration: Configuration, *, is_supervised: bool = False) ->
         StoreError: The store cannot be opened, or failed.
         OSError: An address cannot be listened on.
     """
-    with trio.open_signal_receiver(*stop_signals()) as signals:
-        broker = await open_with_room(functools.partial(_open, configuration), signals)
-        if broker is None:
-            return 0
-        if configuration.broker.enable_property_filter:
-            prepare_sql()
-        _calm_collector()
-        manager = ServiceManager.of(os.environ)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, broker, signals, manager)
-            async with trio.open_nursery() as serving:
-                endpoint = await serving.start(broker.run)
-                ready = "READY=1"
-                if is_supervised:
-                    nursery.start_soon(_stop_with_supervisor, broker)
-                    if endpoint.metrics_listen is not None:
-                        ready += f"\n{METRICS_NOTICE}={endpoint.metrics_listen}"
-                manager.tell(ready)
-                nursery.start_soon(manager.keep_watch)
-            nursery.cancel_scope.cancel()
-    return 0
+    manager = ServiceManager.of(os.environ)
+    with (
+        trio.open_signal_receiver(*stop_signals()) as signals,
+        trio.open_signal_receiver(PROMOTE_SIGNAL) as promotions,
+    ):
+        while True:
+            broker = await open_with_room(functools.partial(_open, configuration), signals)
+            if broker is None:
+                return 0
+            if configuration.broker.enable_property_filter:
+                prepare_sql()
+            _calm_collector()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_stop_on_signal, broker, signals, manager)
+                nursery.start_soon(_promote_on_signal, broker, promotions)
+                async with trio.open_nursery() as serving:
+                    endpoint = await serving.start(broker.run)
+                    ready = "READY=1"
+                    if is_supervised:
+                        nursery.start_soon(_stop_with_supervisor, broker)
+                        if endpoint.metrics_listen is not None:
+                            ready += f"\n{METRICS_NOTICE}={endpoint.metrics_listen}"
+                    manager.tell(ready)
+                    nursery.start_soon(manager.keep_watch)
+                nursery.cancel_scope.cancel()
+            if broker.next_life is None:
+                return 0
+            broker.abandon()
+            log.warning("goes on as a follower", master=broker.next_life.master)
 
 
 async def _open(configuration: Configuration) -> Broker:
+    disk, root = OsDisk(), configuration.serve.store_path_root_dir
+    options = await prepare_start(
+        disk, root, configuration.broker, configuration.store, ReplicaCalls(open_tcp)
+    )
     return await Broker.open(
-        disk=OsDisk(),
-        root=configuration.serve.store_path_root_dir,
-        options=configuration.broker,
+        disk=disk,
+        root=root,
+        options=options,
         store_options=configuration.store,
         timer_options=configuration.timer,
         clock=SystemClock(),
@@ -256,6 +280,15 @@ async def _stop_with_supervisor(broker: Broker) -> None:
     broker.request_stop()
 
 
+async def _promote_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
+    """Let a follower lead, as `timermq promote` does."""
+    async for _ in signals:
+        try:
+            await broker.succession.promote()
+        except RefusedError as error:
+            log.error("not promoted", reason=error.remark)
+
+
 async def _stop_on_signal(
     broker: Broker, signals: AsyncIterator[int], manager: ServiceManager
 ) -> None:
@@ -287,6 +320,7 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),
         "namesrv_addr": ("--namesrv", args.namesrv),
+        "lease": ("--lease", args.lease),
         "namesrv_listen_enable": (
             "--namesrv-listen",
             None if args.namesrv_listen is None else "true",

@@ -107,6 +107,8 @@ class RequestCode(enum.IntEnum):
     BROKER_HEARTBEAT = 904
     GET_BROKER_HA_STATUS = 907
     RESET_MASTER_FLUSH_OFFSET = 908
+    GET_BROKER_EPOCH_CACHE = 1007
+    NOTIFY_BROKER_ROLE_CHANGED = 1008
     UPDATE_COLD_DATA_FLOW_CTR_CONFIG = 2001
     REMOVE_COLD_DATA_FLOW_CTR_CONFIG = 2002
     GET_COLD_DATA_FLOW_CTR_INFO = 2003
@@ -145,6 +147,12 @@ class RequestCode(enum.IntEnum):
     """Ours: how far a job is, and rows that were refused, in pages, CBOR."""
     BULK_DROP = 9024
     """Ours: lets parts go that were not handed over, CBOR."""
+    PROMOTE = 9030
+    """Ours: a follower is to lead."""
+    DEMOTE = 9031
+    """Ours: a master hands over to a follower, and follows it."""
+    LOG_DIGEST = 9032
+    """Ours: the digest of bytes of the commit log, by which replicas compare."""
 
 
 class ResponseCode(enum.IntEnum):

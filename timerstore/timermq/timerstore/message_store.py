@@ -306,9 +306,24 @@ class MessageStore:
         """
         return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
 
+    def note_confirmed(self, phy_offset: int) -> None:
+        """Note with the next checkpoint that another replica has all before a position.
+
+        It is never cut off the log then: another one that lacks it has lost messages.
+        """
+        self._maintenance.confirmed_to = max(self._maintenance.confirmed_to, phy_offset)
+
     def confirm_by(self, confirm_offset: Callable[[], int]) -> None:
         """Let queues show only what is before a position; ``dispatch`` when it has moved."""
         self._maintenance.confirm_offset = confirm_offset
+
+    def write_while(self, refusal: Callable[[], str | None]) -> None:
+        """Ask before each write whether this store is the one to write to.
+
+        Args:
+            refusal: Why it is not at this moment; None while it is. It is called very often.
+        """
+        self._writer.lead_refusal = refusal
 
     def refuse_by(self, refusal: Callable[[], str | None]) -> None:
         """Refuse sends as long as a function gives a reason; what ``even_when_full`` goes on."""

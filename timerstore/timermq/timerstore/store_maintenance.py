@@ -100,6 +100,8 @@ class StoreMaintenance:
         self._appended = trio.lowlevel.ParkingLot()
         self._gathering = trio.lowlevel.ParkingLot()
         """The parking lot in which follow_index waits for more records."""
+        self.confirmed_to = 0
+        """Records before it are on another replica, too; the checkpoint says so."""
         self.confirm_offset: Callable[[], int] | None = None
         """Says up to where queues may be complete: what other replicas have; None, and in a copy:
         the own log's end."""
@@ -167,6 +169,8 @@ class StoreMaintenance:
         is_dispatched = self._dispatcher.dispatched_to >= end
         await self._sync(self._queues.flush)
         self._checkpoint.physic_msg_timestamp = store_ms
+        confirmed_to = max(self._checkpoint.confirm_phy_offset, self.confirmed_to)
+        self._checkpoint.confirm_phy_offset = min(confirmed_to, end)
         if is_dispatched and end >= (self._checkpoint.durable_py or 0):
             # Not so when another task has noted more meanwhile.
             self._checkpoint.logics_msg_timestamp = store_ms

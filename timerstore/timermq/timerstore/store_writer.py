@@ -59,6 +59,8 @@ class StoreWriter:
         self.refused_count = 0
         self.closed: str | None = None
         """Why nothing is stored any more."""
+        self.lead_refusal: Callable[[], str | None] | None = None
+        """Says why this store is not the one to write to now; None if nothing else can be."""
         self.replicas_refusal: Callable[[], str | None] | None = None
         """Says why sends are refused for want of replicas; None without any."""
         self._options = options
@@ -149,6 +151,8 @@ class StoreWriter:
         status = PutStatus.SERVICE_NOT_AVAILABLE
         if self.closed is not None:
             return PutResult(status, remark=self.closed)
+        if self.lead_refusal is not None and (remark := self.lead_refusal()) is not None:
+            return PutResult(status, remark=remark)
         if self._commit.failure is not None:
             return PutResult(status, remark=f"store has failed: {self._commit.failure}")
         if self._dispatcher.failure is not None:

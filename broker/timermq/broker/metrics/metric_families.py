@@ -20,6 +20,7 @@ from prometheus_client.core import (
 
 from timermq.pipeline.clock.clock_watch import ClockState
 
+from .lease_families import lease_families
 from .metrics_snapshot import MetricsSnapshot
 from .series import counter, gauge, histogram, labelled
 from .topic_families import REMOTING, consumer_connections, creation_families, topic_families
@@ -49,6 +50,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         _clock(snapshot),
         _followers(snapshot),
         _following(snapshot),
+        lease_families(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):

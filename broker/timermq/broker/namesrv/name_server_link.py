@@ -226,6 +226,8 @@ class NameServerLink:
         self.state.registrations += 1
         self.state.master = answer.ext.get("masterAddr") or None
         self.state.ha_master = answer.ext.get("haServerAddr") or None
+        if own.role.is_master and self.state.master not in (None, own.address):
+            own.on_rival(self.state.master)
         if not self.state.is_registered:
             self.state.is_registered, self.state.error = True, None
             log.info("registered", namesrv=self.state.address, broker=own.options.broker_name)
@@ -246,6 +248,8 @@ class NameServerLink:
         addresses = [one.address for one in routes if one.broker_name == name and one.address]
         is_master = self._own.role.is_master
         namesake = addresses[0] if addresses and is_master else self._own.address
+        if namesake != self._own.address:
+            self._own.on_rival(namesake)
         if namesake not in (self._own.address, self.state.namesake):
             log.error(
                 "another broker registers with the name of this one: give each a name of its own",

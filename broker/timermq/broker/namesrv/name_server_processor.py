@@ -104,7 +104,11 @@ class NameServerProcessor:
             self.routes.renew(broker_name=identity.broker_name, broker_id=identity.broker_id)
             is None
         )
-        self.routes.register(session, identity, found)
+        if not self.routes.register(session, identity, found):
+            # RocketMQ's brokers pass over the answer, ours look who leads.
+            master = self.routes.master(identity.broker_name)
+            ext = {} if master is None else {"masterAddr": master.address}
+            return command.answer(ResponseCode.SUCCESS, ext=ext)
         self._first.set()
         if is_new:
             log.info(
@@ -250,6 +254,8 @@ class NameServerProcessor:
             return True
         if identity.broker_id != self.own.role.broker_id:
             return False
+        if identity.broker_id == MASTER_ID:
+            self.own.on_rival(identity.address)
         raise RefusedError(
             ResponseCode.SYSTEM_ERROR,
             "BROKER_NAME",

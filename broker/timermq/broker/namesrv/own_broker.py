@@ -7,6 +7,8 @@ it for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from timermq.remoting.registration import RouteVersion
@@ -32,6 +34,8 @@ class OwnBroker:
     """``host:port`` that followers connect to; empty: they cannot."""
     role: Role = attrs.field(factory=lambda: Role(BrokerRole.ASYNC_MASTER, 1))
     """Whether it is the master of its name."""
+    on_rival: Callable[[str], None] = attrs.field(default=lambda _: None, init=False)
+    """Called with the address of another broker that registers as the master of this name."""
     is_wiped: bool = attrs.field(default=False, init=False)
     """An operator has taken the write permission away in the name server of our own."""
 

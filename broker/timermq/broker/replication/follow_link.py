@@ -162,7 +162,11 @@ class FollowLink:
         return bytes(reader.rest)
 
     async def copy_epochs(
-        self, broker_id: int, received: bytes, agree: Callable[[Epochs], int]
+        self,
+        broker_id: int,
+        received: bytes,
+        agree: Callable[[Epochs], int],
+        keep_epoch: Callable[[EpochTransfer], None] | None = None,
     ) -> None:
         """Follow a master of ours that was greeted; never returns.
 
@@ -171,6 +175,7 @@ class FollowLink:
             received: What ``greet`` gave.
             agree: Given the master's epochs, brings the log to where both are equal; that is its
                 end. Raises ``FollowError``.
+            keep_epoch: Keeps the epoch of bytes before they are copied. Raises ``FollowError``.
 
         Raises:
             FollowError: The link is over; by its name.
@@ -192,6 +197,8 @@ class FollowLink:
                         raise FollowError("HANDSHAKE", "expected the master's epochs before bytes")
                     else:
                         self._state.note_epoch(frame)
+                        if keep_epoch is not None and frame.body:
+                            keep_epoch(frame)
                         await self._take(frame.offset, frame.body)
                 data = await self._receive()
 

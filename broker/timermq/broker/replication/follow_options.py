@@ -12,7 +12,8 @@ from attrs.validators import ge, optional
 
 from timermq.timerstore.live_setting import LIVE
 
-from .replication_options import HA_LISTEN_PORT, Confirm, ReplicationOptions
+from .lease_options import LeaseOptions
+from .replication_options import HA_LISTEN_PORT, Confirm
 from .role import MASTER_ID, BrokerRole
 
 FIRST_FOLLOWER_ID = 1
@@ -27,7 +28,7 @@ def _check_address(_: object, attribute: attrs.Attribute[str], value: str | None
 
 
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class FollowOptions(ReplicationOptions):
+class FollowOptions(LeaseOptions):
     """Settings that a broker has of its role; a bad value raises ``ValueError``."""
 
     broker_role: BrokerRole | None = None
@@ -51,7 +52,9 @@ class FollowOptions(ReplicationOptions):
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
         super().__attrs_post_init__()
-        if self.follow is not None and self.broker_role not in (None, BrokerRole.SLAVE):
+        is_master = self.broker_role not in (None, BrokerRole.SLAVE)
+        if self.follow is not None and is_master and self.lease is None:
+            assert self.broker_role is not None
             raise ValueError(
                 "broker_role: expected SLAVE, or none, of a broker that follows "
                 f"{self.follow}, found {self.broker_role.value}"
@@ -63,6 +66,11 @@ class FollowOptions(ReplicationOptions):
                 f"broker_id: expected {expected} with broker_role {role.value}, found {broker_id}"
             )
 
+        if self.lease is not None and self.ha_port is None:
+            raise ValueError(
+                "ha_listen_port (haListenPort): expected the port at which followers link to this "
+                "broker when it leads, with lease, found none"
+            )
         if self.confirm is Confirm.REPLICATED and self.ha_port is None:
             raise ValueError(
                 "ha_listen_port: expected a port for followers with confirm replicated, found none"
@@ -77,10 +85,25 @@ class FollowOptions(ReplicationOptions):
 
     @property
     def first_role(self) -> BrokerRole:
-        """The role at the start."""
+        """The role at the start; with a lease that of a follower, until it holds the lease."""
+        if self.lease is not None:
+            return BrokerRole.SLAVE
         if self.broker_role is not None:
             return self.broker_role
         return BrokerRole.ASYNC_MASTER if self.follow is None else BrokerRole.SLAVE
+
+    @property
+    def lead_role(self) -> BrokerRole:
+        """The role that it takes when it comes to lead."""
+        if self.broker_role is not None and self.broker_role.is_master:
+            return self.broker_role
+        is_sync = self.in_sync_replicas > 1
+        return BrokerRole.SYNC_MASTER if is_sync else BrokerRole.ASYNC_MASTER
+
+    @property
+    def may_found(self) -> bool:
+        """Whether it may take a lease that does not exist yet: it is not meant to follow."""
+        return self.follow is None and self.broker_role is not BrokerRole.SLAVE
 
     @property
     def follower_id(self) -> int:

@@ -94,6 +94,9 @@ class Followers:
         self.in_sync = InSyncSet(log.max_offset if self.is_confirmed_alone else 0)
         self.is_sync = False
         """This broker is a SYNC_MASTER."""
+        self.is_short_handed = False
+        """It has taken the lead over: answers wait for no follower until as many are in sync as
+        ``in_sync_replicas`` asks for, the first time."""
         self.guard: Guard | None = None
         """Agrees to the set in sync before it is in force; None: it is in force at once."""
         self.is_agreement_due = False
@@ -262,6 +265,8 @@ class Followers:
         return self.in_sync.wanted(self._linked, self._current_time(), lapse)
 
     def _tell(self) -> None:
+        if len(self.in_sync.members) >= self._options.in_sync_replicas - 1:
+            self.is_short_handed = False
         self.confirm_offset()
         self._settle()
         for listener in self._listeners:
@@ -280,7 +285,8 @@ class Followers:
     @property
     def waits(self) -> bool:
         """Whether answers wait for followers."""
-        return self.is_sync and self._options.in_sync_replicas > 1
+        is_asked = self.is_sync and self._options.in_sync_replicas > 1
+        return is_asked and not self.is_short_handed
 
     @property
     def timeout(self) -> float:

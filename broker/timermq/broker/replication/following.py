@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -34,7 +34,7 @@ from .follow_link import FollowLink, LinkTimes, segments_differ
 from .follow_options import FollowOptions
 from .follow_state import FollowError, FollowState
 from .greeting import Greeting
-from .ha_frames import Epochs
+from .ha_frames import Epochs, EpochTransfer
 from .link_security import follower_context, read_secret
 from .master_calls import MasterCalls, MasterFacts, MasterLog, RefusedCallError
 from .master_tables import MasterTables
@@ -88,6 +88,15 @@ class Following:
     """For links to masters of ours."""
     agree: Callable[[Epochs], int] | None = None
     """Brings the log to where it is equal with a master's; None: it has to be."""
+    compare: Callable[[str], Awaitable[None]] | None = None
+    """Compares the log with that of a master of ours, by its address for clients; `FollowError`
+    where it is no part of it."""
+    keep_epoch: Callable[[EpochTransfer], None] | None = None
+    """Keeps the epoch of bytes that are about to be copied; `FollowError` of one that may not
+    follow."""
+    _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+    """Of the links, while it follows."""
+    _has_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     _limits: dict[str, LogLimit] = attrs.field(factory=dict[str, LogLimit], init=False)
 
     async def run(self) -> None:
@@ -98,7 +107,28 @@ class Following:
 
         Cancellation: what was copied is in the log.
         """
-        await self.role.run_while(is_master=False, work=self._follow)
+        await self.role.run_while(is_master=False, work=self._follow_until_stopped)
+
+    async def stop(self) -> None:
+        """Copy nothing more, until the broker has led and follows again."""
+        if self._scope is not None:
+            self._scope.cancel()
+            await self._has_ended.wait()
+
+    def behind(self) -> int | None:
+        """Bytes of the master's log that were not copied, as known last; None: it is not known."""
+        known = self.state.master_end
+        return max(known - self.store.commit_log.max_offset, 0) if self.state.links else None
+
+    async def _follow_until_stopped(self) -> None:
+        self._has_ended = trio.Event()
+        try:
+            with trio.CancelScope() as self._scope:
+                await self._follow()
+        finally:
+            self._scope = None
+            self._has_ended.set()
+        await trio.sleep_forever()
 
     async def _follow(self) -> None:
         pause = PAUSE_MIN
@@ -144,6 +174,8 @@ class Following:
         address, ha_address = self.options.follow or named, self.options.ha_master_address
         if self.options.follow is None and ha_address is None:
             ha_address = ha_named
+        if address is None and ha_address is None and self.options.lease is not None:
+            raise FollowError("NO_MASTER", "no broker holds the lease yet, or it is not known")
         if address is None and ha_address is None:
             raise FollowError(
                 "NO_MASTER",
@@ -203,8 +235,10 @@ class Following:
         end = commit_log.max_offset
         if self.store.log_copy.is_empty:
             return
-        if facts.is_ours and self.agree is not None:
-            return  # The epochs tell, and where to cut.
+        if facts.is_ours and self.compare is not None and self.state.master_address is not None:
+            # The epochs tell, and where to cut.
+            await self.compare(self.state.master_address)
+            return
         if end < ends.start:
             raise FollowError(
                 "SLAVE_BEHIND",
@@ -282,7 +316,7 @@ class Following:
                 )
                 rest = await link.greet(greeting, self.secret)
                 agree = self.agree or self._agree
-                work = partial(link.copy_epochs, options.follower_id, rest, agree)
+                work = partial(link.copy_epochs, options.follower_id, rest, agree, self.keep_epoch)
             else:
                 work = partial(link.copy_plain, starts_at=None if ends is None else ends.start)
             state.link(trio.current_time())

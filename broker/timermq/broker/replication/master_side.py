@@ -55,6 +55,7 @@ class MasterSide:
         self.listens = listens
         self._options = options
         self._followers = followers
+        self._store = store
         self.service = HaService(
             options,
             MasterIdentity(
@@ -66,7 +67,7 @@ class MasterSide:
             followers,
             sockets,
             context=master_context(options),
-            is_master=lambda: role.is_master,
+            is_master=lambda: role.feeds_followers,
         )
         self._role = role
         self._take_role()
@@ -74,6 +75,7 @@ class MasterSide:
         if not listens:
             return
         store.pins.add("followers", followers.needed_from)
+        followers.on_change(self._note_confirmed)
         store.refuse_by(followers.refusal)
         if not followers.is_confirmed_alone:
             store.confirm_by(followers.confirm_offset)
@@ -81,10 +83,15 @@ class MasterSide:
             if role.is_master:
                 followers.hold_reads(store.commit_log.max_offset, wake_readers)
 
+    def _note_confirmed(self) -> None:
+        in_sync = self._followers.in_sync
+        if in_sync.members:
+            self._store.note_confirmed(in_sync.confirm_offset)
+
     def _take_role(self) -> None:
         """Let answers wait as the role says; a broker that follows has no followers."""
         self._followers.is_sync = self._role.role is BrokerRole.SYNC_MASTER
-        if not self._role.is_master:
+        if not self._role.feeds_followers:
             self.service.end_links("this broker follows another one now")
 
     async def run(

@@ -44,6 +44,8 @@ class Role:
         self.role = role
         self.master_address: str | None = None
         """``host:port`` of the master that is followed; None: of none that is known."""
+        self.is_handing_over = False
+        """It is parked already, and its followers get what is left of its log."""
         self._follower_id = broker_id
         self._listeners: list[Callable[[], None]] = []
         self._changed = trio.Event()
@@ -52,6 +54,11 @@ class Role:
     def is_master(self) -> bool:
         """Whether it takes messages and delivers."""
         return self.role.is_master
+
+    @property
+    def feeds_followers(self) -> bool:
+        """Whether others follow its log."""
+        return self.is_master or self.is_handing_over
 
     @property
     def broker_id(self) -> int:
