@@ -120,7 +120,7 @@ async def is_level(master: Served, follower: Served) -> bool:
 
 
 def measure(pending: int, seconds: float) -> dict[str, object]:
-    """One promotion."""
+    """One promotion of a follower that has all."""
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
         root = Path(folder)
         trio.run(fill, root / "a", range(pending))
