@@ -80,7 +80,7 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
         "transactionTimeOut=5000\n"
         "transactionCheckInterval=10000\n"
         "transactionCheckMax=3\n"
-        "slaveReadEnable=true\n"
+        "channelExpiredTimeout=120000\n"
         "brokerRole=ASYNC_MASTER\n"
         "timerRocksDBEnable=true\n"
         "timerWheelSnapshotFlush=true\n"
@@ -89,7 +89,7 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
     values = {row["key"]: row["value"] for row in ran.rows if row["source"] == "file"}
 
     assert 0 == ran.code
-    assert "timermq: warning: broker.conf: not known here: slaveReadEnable\n" == ran.err
+    assert "timermq: warning: broker.conf: not known here: channelExpiredTimeout\n" == ran.err
     assert values == {
         "broker_cluster_name": "DefaultCluster",
         "broker_name": "broker-b",

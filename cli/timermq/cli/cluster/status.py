@@ -22,8 +22,8 @@ from ..arguments import OneLineParser, add_json
 from ..broker_link import BrokerLink, KnownBroker, call_brokers
 from ..client_access import ClientAccess, add_client_access
 from ..exit_code import DONE, FAILED
+from ..formatting import size, span
 from ..output import Row, print_json, print_table
-from ..top.formatting import size, span
 
 ANSWER_TIMEOUT = 5.0
 """Seconds that a broker has to answer; it does so from memory."""
