@@ -265,9 +265,10 @@ class Succession:
             self.epochs.begin(Epoch(number, self.store.commit_log.max_offset))
             self.role.master_address = None
             self.stand_alone()
+            # Before the role: name servers are told of both together.
+            self.reign(number)
 
         await self.lead(self.promoted_role, begin)
-        self.reign(number)
 
     # -- from the lead --------------------------------------------------------------------------
 
