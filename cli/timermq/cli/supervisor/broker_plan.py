@@ -2,7 +2,8 @@
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
 ``DIR/NAME-i`` and the port ``listen_port + 10 i``: the ports beside it are those of its VIP channel
-(two below) and, by default, of its followers (one above). The first one serves as the name server of all.
+(two below) and, by default, of its followers (one above). The first one serves as the name server
+of all.
 """
 
 from __future__ import annotations
