@@ -89,7 +89,7 @@ def imports_of(*words: str) -> Imports:
         ("store --help", 605, {*SETTINGS, "numpy"}),
         ("backup --help", 475, {*SETTINGS, "numpy"}),
         ("restore --help", 615, {*SETTINGS, "numpy"}),
-        ("spark --help", 345, SETTINGS),
+        ("spark --help", 355, SETTINGS),
     ],
 )
 def test_imports_of_a_verb(words: str, count_max: int, large: set[str]) -> None:

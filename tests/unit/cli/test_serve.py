@@ -87,7 +87,9 @@ async def test_another_error_is_not_waited_for(autojump_clock: MockClock) -> Non
 
 
 class Served:
-    """A broker that serves for a moment."""
+    """A broker that serves for a moment, and does not follow another one afterwards."""
+
+    next_life = None
 
     def __init__(self, acts: list[str]) -> None:
         self._acts = acts
