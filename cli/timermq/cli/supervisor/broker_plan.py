@@ -60,11 +60,6 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
             "store_path_commit_log: expected none with --brokers, where each broker has a store of "
             f"its own, found {configuration.serve.store_path_commit_log!r}"
         )
-    if not broker.first_role.is_master:
-        raise ConfigurationError(
-            "broker_role: expected masters with --brokers, found one that follows: a follower has "
-            "the name of its master, and is served by itself"
-        )
     if count > 1 and not broker.serves_namesrv and broker.namesrv_addr is None:
         raise ConfigurationError(
             "namesrv_addr: expected name servers, or one of our own (namesrv_listen_enable), for "

@@ -70,7 +70,6 @@ def test_other_name_servers(tmp_path: Path) -> None:
     ("settings", "count", "error"),
     [
         ({}, 65, "--brokers: expected at most 64, found 65"),
-        ({"follow": "h:10911"}, 1, "broker_role: expected masters with --brokers"),
         ({"listen_port": "65530"}, 2, "listen_port: expected a port that leaves room"),
         ({"namesrv_listen_port": "0"}, 2, "namesrv_listen_port: expected a port"),
         ({"namesrv_listen_enable": "false"}, 2, "namesrv_addr: expected name servers"),
