@@ -257,9 +257,6 @@ def shown(row: BrokerRow) -> Row:
 
 def _followers_shown(followers: Sequence[FollowerState] | None) -> str | None:
     """How many are in sync, and what the one most behind lacks: ``1/2, 340 B behind for 2.1s``."""
-    # For people alone, with the library that draws: rows as JSON do without.
-    from ..top.formatting import size, span
-
     if not followers:
         return None
     last = max(followers, key=lambda one: one.behind)
