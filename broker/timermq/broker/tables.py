@@ -106,6 +106,7 @@ def make_tables(
     stats = _make_stats(options, timer_store, now_ms)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
     role = Role(options.first_role, options.follower_id)
+    role.master_address = None if role.is_master else options.follow
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
     return Tables(
         topics=topics,

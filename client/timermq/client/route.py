@@ -131,6 +131,7 @@ class Routes:
             for queue_id in range(route.write_queue_nums)
         ]
         if not queues:
+            self.doubt(topic)  # its master may be about to change
             raise NoRouteError(f"topic {topic}: no queue that can be written")
         return queues
 

@@ -108,6 +108,18 @@ async def test_queues_that_cannot_be_written(body: bytes, nursery: trio.Nursery)
             await routes.writable("T")
 
 
+async def test_a_route_without_a_queue_to_write_is_not_kept(nursery: trio.Nursery) -> None:
+    """The master of a name may change at any moment."""
+    network = Network(nursery)
+    routes_there = {"T": route(address="")}
+    name_server(network, routes_there)
+    async with routes_of(network) as routes:
+        with pytest.raises(NoRouteError):
+            await routes.writable("T")
+        routes_there["T"] = route(queues=1)
+        assert [queue(0)] == await routes.writable("T")
+
+
 async def test_queues_that_cannot_be_read(nursery: trio.Nursery) -> None:
     """Without the permission there is nothing to read."""
     network = Network(nursery)

@@ -42,8 +42,10 @@ class OwnBroker:
     def broker_data(self) -> BrokerData:
         """Name, cluster and address, as a route has them; of a follower with its master."""
         addresses = {self.role.broker_id: self.address}
-        if not self.role.is_master and self.role.master_address is not None:
-            addresses[MASTER_ID] = self.role.master_address
+        # Clients keep a route for half a minute: one without a master would stop them as long.
+        master = self.address if self.role.is_handing_over else self.role.master_address
+        if not self.role.is_master and master is not None:
+            addresses[MASTER_ID] = master
         return BrokerData(
             broker_name=self.options.broker_name,
             cluster=self.options.broker_cluster_name,

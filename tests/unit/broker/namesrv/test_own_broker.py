@@ -9,6 +9,7 @@ from broker_rig import ADDRESS, BROKER
 from fakes import ManualClock
 from timermq.broker.namesrv.own_broker import OwnBroker
 from timermq.broker.options import BrokerOptions
+from timermq.broker.replication.role import BrokerRole
 from timermq.broker.topic_config import TopicConfig, TopicConfigTable
 
 TEMPLATE = "TBW102"
@@ -66,3 +67,16 @@ def test_a_wiped_broker_takes_no_messages_by_its_routes() -> None:
 def test_without_a_listener_there_is_no_address_for_slaves() -> None:
     """A slave would connect in vain, and say so every five seconds."""
     assert own().ha_address == ""
+
+
+def test_a_master_that_hands_over_keeps_its_place_in_the_route() -> None:
+    """Until the other one leads; then clients are told of that one."""
+    broker = own()
+    broker.role.is_handing_over = True
+    broker.role.become(BrokerRole.SLAVE)
+    parked = broker.broker_data().addresses
+    broker.role.is_handing_over = False
+    broker.role.master_address = "10.0.0.2:10911"
+
+    assert {0: ADDRESS, 1: ADDRESS} == parked
+    assert {0: "10.0.0.2:10911", 1: ADDRESS} == broker.broker_data().addresses
