@@ -15,13 +15,13 @@ from rich.console import Console
 
 from timermq.client.history import FORMAT, VERSION
 from timermq.simulator.draw import ALL_FAULTS, draw_scenario
+from timermq.simulator.outcome import Outcome
 from timermq.simulator.progress import Progress
 from timermq.simulator.report import report_lines
 from timermq.simulator.run import simulate
 from timermq.simulator.scenario import FaultKind, Scenario
 from timermq.simulator.seeds import SeedResult, run_seeds
 from timermq.simulator.shrinking import kind_of, shrink
-from timermq.simulator.world import Outcome
 
 from .arguments import OneLineParser, add_json, count, positive
 from .output import print_json, print_table

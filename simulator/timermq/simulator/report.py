@@ -14,9 +14,9 @@ from timermq.client.history import ClockStep, Crash, Event, Fault
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
+from .outcome import Outcome
 from .scenario import Scenario
 from .staged.staged_clock import START_MS
-from .world import Outcome
 
 LINES_MAX = 200
 """Lines of a history that are shown; a longer one is cut down to the messages concerned."""
