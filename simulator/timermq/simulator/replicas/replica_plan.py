@@ -9,11 +9,13 @@ import attrs
 from ..plans.base_plan import DAY_MS, draw_base
 from ..process_disk import Place
 from ..scenario import FaultKind, Scenario, Trigger
-from ..steps import ClientPlan, LookUp
+from ..steps import ClientPlan, LookUp, Move, Send, Step
 from .replica_scenario import Blow, ReplicaFault, ReplicaScenario
 
 FAULTS_MAX = 6
 """Events of one plan."""
+AHEAD_MAX_MS = 1_200_000
+"""How far ahead messages ask for a moment: replicas have much to say to each other meanwhile."""
 _SKEWS_MS = (0, 0, 1, -40, 400, -900)
 _BLOWS = (
     Blow.KILL, Blow.KILL, Blow.KILL, Blow.POWER, Blow.DISK, Blow.STOP, Blow.CUT, Blow.SILENCE,
@@ -45,18 +47,36 @@ def draw_replicas(seed: int, *, brokers: int = 2, days: float = 1.0) -> ReplicaS
             delay_max_ms=draw.choice((0, 2, 40, 200)),
             window_size=draw.choice((500, 4_096, 65_536)),
         ),
-        clients=tuple(_without_look_ups(one) if not is_confirmed else one for one in base.clients),
+        clients=tuple(_fitting(one, looks_up=is_confirmed) for one in base.clients),
         faults=_draw_faults(draw, base),
         skews_ms=tuple(draw.choice(_SKEWS_MS) for _ in range(brokers)),
         sync_max_ms=base.sync_max_ms,
-        transfer_size=draw.choice((100, 2_000, 1 << 20)),
+        transfer_size=draw.choice((1_024, 4_096, 1 << 20)),
     )
 
 
-def _without_look_ups(plan: ClientPlan) -> ClientPlan:
-    """What was found by its key may be lost where nothing is confirmed."""
-    steps = tuple(one for one in plan.steps if not isinstance(one, LookUp))
-    return attrs.evolve(plan, steps=steps)
+def _fitting(plan: ClientPlan, *, looks_up: bool) -> ClientPlan:
+    """The steps of a client, with moments that come soon.
+
+    What was found by its key may be lost where nothing is confirmed.
+    """
+    steps = (_sooner(one) for one in plan.steps if looks_up or not isinstance(one, LookUp))
+    return attrs.evolve(plan, steps=tuple(steps))
+
+
+def _sooner(step: Step) -> Step:
+    match step:
+        case Send(items=items):
+            sooner = tuple(attrs.evolve(one, ahead_ms=_ahead(one.ahead_ms)) for one in items)
+            return attrs.evolve(step, items=sooner)
+        case Move(ahead_ms=ahead_ms):
+            return attrs.evolve(step, ahead_ms=_ahead(ahead_ms))
+        case _:
+            return step
+
+
+def _ahead(ahead_ms: int) -> int:
+    return ahead_ms if ahead_ms < AHEAD_MAX_MS else ahead_ms % AHEAD_MAX_MS
 
 
 def _draw_faults(draw: Random, base: Scenario) -> tuple[ReplicaFault, ...]:
