@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -11,7 +14,7 @@ import pytest
 import trio
 
 from interop.serving import Broker, StartBroker, free_port, starting
-from timermq.client import ClientError, Producer
+from timermq.client import ClientError, OutgoingMessage, Producer
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -63,42 +66,60 @@ class Pair:
 
 
 @contextmanager
-def pair(root: Path) -> Iterator[Pair]:
+def pair(root: Path) -> Generator[Pair]:
     """A pair of which neither runs yet."""
     ports = [f"127.0.0.1:{free_port()}" for _ in range(4)]
     with starting() as start:
         yield Pair(start, root, (ports[0], ports[1]), (ports[2], ports[3]), free_port())
 
 
-async def send(namesrv: str, first: int, count: int) -> int:
-    """Send until a broker is gone; how many were answered."""
-    done = 0
-    async with Producer(namesrv) as producer:
-        for number in range(first, first + count):
-            try:
-                await producer.send("T", b"%d " % number + b"x" * (number % 1_500), key=str(number))
-            except ClientError:
-                break
-            done += 1
-    return done
+async def kill_while_sending(two: Pair, sent: list[int], kill: Callable[[], None]) -> None:
+    """Kill a broker in the middle of sends of several senders; answered ones are counted."""
+    enough, count = trio.Event(), sent[0] + 600
+
+    async def send(producer: Producer) -> None:
+        with suppress(ClientError):
+            while True:
+                messages = [
+                    OutgoingMessage(topic="T", body=b"%d" % number * 400)
+                    for number in range(10, 30)
+                ]
+                await producer.send_batch(messages)
+                sent[0] += len(messages)
+                if sent[0] >= count:
+                    enough.set()
+
+    async with Producer(two.master_at[1]) as producer, trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(send, producer)
+        with trio.fail_after(SECONDS):
+            await enough.wait()
+        kill()
+        nursery.cancel_scope.cancel()
 
 
 def test_a_kill_of_either_leaves_a_prefix_and_then_the_same(tmp_path: Path) -> None:
     """The follower's log is the master's up to its end, byte for byte, whichever was killed."""
+    sent = [0]
     with pair(tmp_path) as two:
         master, follower = two.start_master(), two.start_follower()
-        sent = 0
-        for number in range(4):
-            sent += trio.run(send, two.master_at[1], sent, 700)
-            if number % 2:
-                master.kill()
-                assert two.log("master").startswith(two.log("follower"))
-                master = two.start_master()
-            else:
-                follower.kill()
-                assert two.log("master").startswith(two.log("follower"))
-                follower = two.start_follower()
+        trio.run(kill_while_sending, two, sent, follower.kill)
+        assert two.log("master").startswith(two.log("follower"))
+        follower = two.start_follower()
+        trio.run(kill_while_sending, two, sent, master.kill)
+        assert two.log("master").startswith(two.log("follower"))
+        master = two.start_master()
+        trio.run(kill_while_sending, two, sent, lambda: None)
         wait_until(two.follower_is_level, SECONDS, told=lambda: follower.log.read_text()[-3000:])
-        assert len(two.log("master")) > 2 * SEGMENT_SIZE
+        assert len(two.log("master")) > SEGMENT_SIZE
+        status = cluster_status(two.master_at[1])
+        assert [(row["id"], row["state"]) for row in status] == [("0", "serving"), ("1", "follows")]
         assert master.stop() == 0
         assert follower.stop() == 0
+
+
+def cluster_status(namesrv: str) -> list[dict[str, object]]:
+    """The rows of ``timermq cluster status``."""
+    command = [sys.executable, "-m", "timermq.cli", "cluster", "status", "--json"]
+    ran = subprocess.run([*command, "--namesrv", namesrv], capture_output=True, timeout=SECONDS)
+    return [json.loads(line) for line in ran.stdout.splitlines()]

@@ -14,11 +14,15 @@ import zlib
 from collections.abc import Awaitable, Callable
 
 import attrs
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from .commit_log import CommitLog, LogWrite
 from .consume_queue import ConsumeQueue, QueueUnits
 from .consume_queue_table import ConsumeQueueTable
+from .copied_run import CopiedRun
+from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import DispatchBatch, Dispatcher
 from .log_record import LogRecord, read_log_record
 from .queue_register import QueueRegister
@@ -50,6 +54,15 @@ class _QueueEnd:
     units: list[bytes] = attrs.field(factory=list[bytes])
     end: int = 0
     """End in the log of the last one's record."""
+
+    def gather(self, units: bytes, count: int, end: int, taken: _Taken) -> None:
+        """Take the units of the next records, of which the last ends there."""
+        if not self.units:
+            self.first_offset = self.next_offset
+            taken.ends[self] = None
+        self.units.append(units)
+        self.end = end
+        self.next_offset += count
 
 
 @attrs.define(eq=False)
@@ -184,12 +197,15 @@ class LogCopy:
         restarted: str | None = None
         fault: CopyError | None = None
         start = self._log.max_offset
+        self._take_run(start, taken)
         try:
             while size := self._whole_size(start + taken.size, taken.size):
                 restarted = self._take(start + taken.size, taken, size)
                 if restarted is not None:
                     break
                 taken.size += size
+                if (start + taken.size) % self._log.segment_size == 0:
+                    self._take_run(start + taken.size, taken)
         except CopyError as error:
             fault = error
         if taken.size:
@@ -215,6 +231,35 @@ class LogCopy:
             )
         return size if len(rest) - at >= size else 0
 
+    def _take_run(self, phy_offset: int, taken: _Taken) -> None:
+        """Look at a run of records at once, if one begins here and goes on with all its queues."""
+        room = self._log.segment_size - phy_offset % self._log.segment_size
+        run = CopiedRun.of(self._rest, taken.size, phy_offset, room)
+        if run is None:
+            return
+        first_offsets = _first_offsets(run)
+        ends = [
+            self._end_of(target, first_offset, phy_offset)
+            for target, first_offset in zip(run.targets, first_offsets, strict=True)
+        ]
+        rows = [np.flatnonzero(run.target_of == number) for number in range(len(ends))]
+        gathered: list[tuple[_QueueEnd, NDArray[np.intp]]] = []
+        for end, of_end in zip(ends, rows, strict=True):
+            if (
+                end is None
+                or end.topic == SCHEDULE_TOPIC
+                or self._register.is_deleted(end.topic, phy_offset)
+                or (run.queue_offsets[of_end] != end.next_offset + np.arange(len(of_end))).any()
+            ):
+                return
+            gathered.append((end, of_end))
+        for end, of_end in gathered:
+            last = int(run.ends[of_end[-1]])
+            end.gather(run.units[of_end].tobytes(), len(of_end), last, taken)
+        taken.store_ms = max(taken.store_ms, run.store_ms)
+        taken.count += len(run)
+        taken.size += run.size
+
     def _take(self, phy_offset: int, taken: _Taken, size: int) -> str | None:
         """Look at a whole record; its topic, when that has to be removed first."""
         at = taken.size
@@ -226,7 +271,8 @@ class LogCopy:
             self._check_head(data, phy_offset, found.reason)
         record = read_log_record(data)
         if record.is_queued:
-            end = self._end_of(record, phy_offset)
+            target = record.topic, record.queue_id
+            end = self._end_of(target, record.queue_offset, phy_offset)
             if end is not None:
                 ahead = record.queue_offset - end.next_offset
                 if ahead < 0 and record.queue_offset == 0:
@@ -251,22 +297,30 @@ class LogCopy:
         self.damaged += 1
         log_lines.error("copied record is damaged", phy_offset=phy_offset, reason=reason)
 
-    def _end_of(self, record: LogRecord, phy_offset: int) -> _QueueEnd | None:
-        key = (record.topic, record.queue_id)
-        if key in self._ends:
-            return self._ends[key]
-        topic = record.topic.decode("utf-8", "replace")
-        refusal = queue_refusal(topic, record.queue_id)
+    def _end_of(
+        self, target: tuple[bytes, int], queue_offset: int, phy_offset: int
+    ) -> _QueueEnd | None:
+        """The end of a queue; None of a topic that can have none.
+
+        Args:
+            target: Its topic and queue id.
+            queue_offset: Of the record that comes, with which an empty queue begins.
+            phy_offset: Where the record stands, for the log.
+        """
+        if target in self._ends:
+            return self._ends[target]
+        topic, queue_id = target[0].decode("utf-8", "replace"), target[1]
+        refusal = queue_refusal(topic, queue_id)
         end: _QueueEnd | None = None
         if refusal is not None:
             log_lines.warning("copied records are in no queue", phy_offset=phy_offset, why=refusal)
         else:
-            queue = self._queues.find_or_create(topic, record.queue_id)
+            queue = self._queues.find_or_create(topic, queue_id)
             end = _QueueEnd(topic, queue, queue.max_offset)
             if queue.is_empty:
                 # The log is not copied from its first message on.
-                end.next_offset = max(record.queue_offset, 0)
-        self._ends[key] = end
+                end.next_offset = max(queue_offset, 0)
+        self._ends[target] = end
         return end
 
     def _gather(
@@ -281,12 +335,8 @@ class LogCopy:
             )
         if ahead < 0 or self._register.is_deleted(end.topic, phy_offset):
             return
-        if not end.units:
-            end.first_offset = end.next_offset
-            taken.ends[end] = None
-        end.units.append(queue_unit(record, end.topic, phy_offset, size, self._levels_ms))
-        end.end = phy_offset + size
-        end.next_offset += 1
+        unit = queue_unit(record, end.topic, phy_offset, size, self._levels_ms)
+        end.gather(unit, 1, phy_offset + size, taken)
 
     def _write(self, start: int, taken: _Taken) -> None:
         data, segment_size = self._rest[: taken.size], self._log.segment_size
@@ -304,7 +354,7 @@ class LogCopy:
             self._log.append(starts, writes)
         except BaseException:
             for one in taken.ends:
-                one.next_offset -= len(one.units)
+                one.next_offset = one.first_offset
                 one.units.clear()
             self._rest = b""
             raise
@@ -319,3 +369,10 @@ class LogCopy:
         self._writer.copied(taken.count, len(data), taken.store_ms)
         self._dispatcher.add(DispatchBatch(start + len(data), units))
         self._follow()
+
+
+def _first_offsets(run: CopiedRun) -> list[int]:
+    """The queue offset of the first record of each target."""
+    _, firsts = np.unique(run.target_of, return_index=True)
+    offsets: list[int] = run.queue_offsets[firsts].tolist()
+    return offsets

@@ -15,6 +15,7 @@ Source: Java ``DefaultHAClient``, ``AutoSwitchHAClient``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import attrs
 import trio
@@ -48,14 +49,13 @@ from .ha_frames import (
     encode_report,
 )
 
+_Frame = TypeVar("_Frame", Transfer, Epochs | EpochTransfer)
+
 RECEIVE_SIZE = 256 << 10
 """Bytes read from the link at a time."""
 
 FIRST_BYTE = b"\0"
 """The first byte of a log: the highest one of the size of a record of less than 16 MiB."""
-
-BLOCK_SIZE = 8 << 20
-"""Bytes that are copied between two looks at other tasks, at most."""
 
 
 @attrs.frozen(kw_only=True)
@@ -257,6 +257,3 @@ def segments_differ(found: int, expected: int) -> FollowError:
         f"mapped_file_size_commit_log: expected {found}, as the master has it, found {expected}: "
         "a store keeps the size that it was made with; follow with a new store of the master's",
     )
-
-
-_Frame = Transfer | Epochs | EpochTransfer

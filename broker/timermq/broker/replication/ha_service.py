@@ -322,8 +322,10 @@ class HaService:
         sent_at = trio.current_time()
         announced = 0
         while True:
+            link.is_sending = True
             while link.replies:
                 await stream.send_all(link.replies.pop(0))
+            link.is_sending = False
             frame = link.next_frame(options.ha_transfer_batch_size)
             if frame is None:
                 pause = sent_at + options.ha_send_heartbeat_interval_ms / 1000
@@ -340,7 +342,9 @@ class HaService:
                 announced = self._announce(frame)
             # Noted before it has gone: its acknowledgement may come while the rest of it goes.
             link.sent(frame)
+            link.is_sending = True
             await self._send_frame(stream, frame)
+            link.is_sending = False
             sent_at = trio.current_time()
 
     def _announce(self, frame: Frame) -> int:

@@ -94,6 +94,8 @@ class MasterLink:
         self.state = HaState.READY
         self.replies: list[bytes] = []
         """What is to be sent before the next frame."""
+        self.is_sending = False
+        """Something is being sent, or was cut off: what came behind it would be taken for it."""
         self._identity = identity
         self._log = log
         self._followers = followers
@@ -234,8 +236,10 @@ class MasterLink:
             self._followers.acknowledge(self.follower, said.max_offset)
 
     def refusal(self, error: LinkRefusedError) -> bytes:
-        """What the peer is told; nothing of a slave of RocketMQ's, which would not understand."""
-        return encode_greeting(Refusal(error.name, error.text)) if self.is_greeted else b""
+        """What the peer is told, if it can be; slaves of RocketMQ's would not understand it."""
+        if not self.is_greeted or self.is_sending:
+            return b""
+        return encode_greeting(Refusal(error.name, error.text))
 
     def next_frame(self, size_max: int) -> Frame | None:
         """The next frame with bytes of the log; None while there are none to send.

@@ -52,16 +52,24 @@ class CopiedSlots:
         if read_ms <= state.read_ms or state.stopping:
             return False
         late_py = self._position_of(queue_offset)
-        late = self._late(read_ms, late_py)
-        if len(late) and not self._link(late, read_ms):
-            return False
-        self.wheel.pass_by(read_ms)
-        state.read_ms = state.commit_read_ms = read_ms
+        while state.read_ms < read_ms:
+            # What is linked once more needs a place in the ring.
+            last_ms = self.wheel.end_ms(state.commit_read_ms) - precision_ms
+            if not self._pass_by(min(read_ms, last_ms), late_py):
+                return False
         state.forget_what_is_done()
         # What the last run found done is looked for in the same part of the log.
         if not state.already_done:
             state.scan_py = max(state.scan_py, min(scan_py, late_py))
         state.slot_closed.set()
+        return True
+
+    def _pass_by(self, read_ms: int, late_py: int) -> bool:
+        late = self._late(read_ms, late_py)
+        if len(late) and not self._link(late, read_ms):
+            return False
+        self.wheel.pass_by(read_ms)
+        self.state.read_ms = self.state.commit_read_ms = read_ms
         return True
 
     def _position_of(self, queue_offset: int) -> int:
@@ -92,7 +100,7 @@ class CopiedSlots:
                     chunk.topic_hash[is_late],
                 )
                 found.append(units)
-        # Joined, a column would have the machine's byte order.
+        # Joined they have the bytes of this machine's order.
         late = np.concatenate(found).astype(UNIT.dtype)
         return late[np.argsort(late["offset_py"], kind="stable")]
 

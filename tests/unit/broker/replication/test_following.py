@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 import trio
@@ -103,6 +105,22 @@ async def test_slots_are_passed_as_the_master_delivers(autojump_clock: MockClock
         assert len(await bodies(follower)) == 61
 
 
+async def test_a_storm_of_short_timers_comes_once(autojump_clock: MockClock) -> None:
+    """What is due when it is linked stands in slots that are passed meanwhile."""
+    async with pair() as two:
+        master = await two.start_master()
+        follower = await two.start_follower()
+        for number in range(400):
+            await send(master, f"m{number}", delay_ms=1 + 37 * number % 2_500)
+            await trio.sleep(0.05)
+        await two.level()
+        await two.kill_master()
+        await follower.broker.lead()
+        await trio.sleep(30)
+        found = await bodies(follower)
+        assert len(found) == len(set(found)) == 400
+
+
 async def test_it_goes_on_after_every_break(autojump_clock: MockClock) -> None:
     """Master killed, follower killed, link cut: both have the same in the end."""
     async with pair() as two:
@@ -125,6 +143,7 @@ async def test_it_goes_on_after_every_break(autojump_clock: MockClock) -> None:
                 await two.linked()
                 await two.links[-1].aclose()
         assert two.follower is not None
+        assert two.master is not None
         await trio.sleep(60)
         await two.level()
         assert two.follower.broker.tables.follow_state.error is None
@@ -148,7 +167,7 @@ async def test_a_follower_registers_beside_its_master(autojump_clock: MockClock)
     [({"broker_name": "other"}, "BROKER_NAME"), ({}, "SEGMENT_SIZE")],
 )
 async def test_a_master_that_does_not_fit_is_named(
-    autojump_clock: MockClock, settings: dict[str, str], name: str
+    autojump_clock: MockClock, settings: dict[str, Any], name: str
 ) -> None:
     """Nothing is copied of it."""
     async with pair() as two:

@@ -17,6 +17,7 @@ from fakes import VirtualClock
 from timermq.broker.options import BrokerOptions
 from timermq.broker.replication.followers import Followers
 from timermq.broker.replication.greeting import (
+    MAGIC,
     Greeting,
     GreetingReader,
     Refusal,
@@ -193,6 +194,53 @@ async def test_a_bad_peer_harms_no_other(autojump_clock: MockClock) -> None:
         assert refused[0]["log_level"] == "warning"
         assert found.service.refused == 5
         assert b"".join(one.body for one in await good.frames())
+
+
+@attrs.define(eq=False)
+class Clogged(trio.abc.Stream):
+    """The master's end of a link on which nothing more goes in the middle of a body."""
+
+    stream: trio.abc.Stream
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send all, or a part and then nothing."""
+        if len(data) < 10_000:
+            await self.stream.send_all(data)
+        else:
+            await self.stream.send_all(data[:100])
+            await trio.sleep_forever()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Room is as in the stream itself."""
+        await self.stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """What arrives, as in the stream itself."""
+        return await self.stream.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        """The stream is closed with it."""
+        await self.stream.aclose()
+
+
+async def test_no_refusal_ends_a_frame_that_was_begun(autojump_clock: MockClock) -> None:
+    """Its bytes would be taken for those of the log."""
+    async with served() as found:
+        found.put(b"y" * 50_000)
+        ours, theirs = trio.testing.memory_stream_pair()
+        clogged = Clogged(theirs)
+        found.nursery.start_soon(found.service.serve, clogged, ("127.0.0.1", 1))
+        slave = Slave(ours, EpochTransferReader())
+        await slave.stream.send_all(GREETING)
+        GreetingReader().feed(bytes(await slave.stream.receive_some()))
+        await slave.report(0)
+        received = bytearray()
+        with trio.fail_after(60):
+            while data := await slave.stream.receive_some():
+                received += data
+
+        assert received.endswith(b"y")
+        assert MAGIC not in received
 
 
 async def test_more_links_than_may_be_are_closed(autojump_clock: MockClock) -> None:

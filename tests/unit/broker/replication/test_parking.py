@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 import trio
 from trio.testing import MockClock
@@ -14,8 +16,11 @@ from broker_rig import (
     send_ext,
     split_records,
 )
+from timermq.broker.compatibility import SERVED
 from timermq.broker.replication.parked_requests import PARKED_CODES
 from timermq.broker.replication.role import BrokerRole
+from timermq.broker.sending.send_processor import SEND_CODES
+from timermq.remoting.codes import RequestCode
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.record import decode_record
 
@@ -85,3 +90,20 @@ async def test_a_master_follows_and_leads_again(autojump_clock: MockClock) -> No
         await trio.sleep(60)
         assert running.broker.role.role is BrokerRole.SYNC_MASTER
         assert sorted(await bodies(running)) == [b"again", b"plain", b"timer"]
+
+
+def test_every_code_is_read_only_or_parked() -> None:
+    """A new request that writes has to stand in one of both tables."""
+    writes = re.compile("SEND|UPDATE_AND|DELETE_|RESET|CLONE|CLEAN_UNUSED|RETRY|DROP|CANCEL|RECALL")
+    harmless = {
+        *SEND_CODES,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        # The name server's part, and RocketMQ's requests that change nothing here.
+        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.RESET_MASTER_FLUSH_OFFSET,
+    }
+    named = {code for code in SERVED if writes.search(code.name)}
+    assert named - harmless - set(PARKED_CODES) == set()
+    assert set(PARKED_CODES) <= set(SERVED)
