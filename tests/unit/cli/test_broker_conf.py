@@ -84,18 +84,14 @@ def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -
         parse_broker_conf(f"# one\n{name}={other}", KNOWN, {})
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [("brokerRole=SLAVE", "ASYNC_MASTER or SYNC_MASTER"), ("brokerId=1", "0")],
-)
-def test_a_slave_is_refused(line: str, expected: str) -> None:
-    """It would register as the master of its name, beside the real one."""
-    name = line.partition("=")[0]
-    masters = "brokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\nbrokerId=0"
+def test_the_role_of_a_broker() -> None:
+    """It is a setting here, as its id and its master's address for followers are."""
+    known = ("broker_role", "broker_id", "ha_master_address", "ha_listen_port")
+    text = "brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress=h:10912\nhaListenPort=10913"
+    conf = parse_broker_conf(text, known, {})
 
-    assert () == parse_broker_conf(masters, KNOWN, {}).unknown
-    with pytest.raises(ConfigurationError, match=f"line 1: {name}: expected {expected}: timermq"):
-        parse_broker_conf(line, KNOWN, {})
+    assert conf.values == dict(zip(known, ("SLAVE", "1", "h:10912", "10913"), strict=True))
+    assert conf.unknown == ()
 
 
 @pytest.mark.parametrize("name", sorted(TOLD_BY_FILES))

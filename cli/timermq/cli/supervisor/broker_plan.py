@@ -2,7 +2,8 @@
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
 ``DIR/NAME-i`` and the port ``listen_port + 10 i``: the ports beside it are those of its VIP channel
-(two below) and of its HA address (one above). The first one serves as the name server of all.
+(two below) and, by default, of its followers (one above). The first one serves as the name server
+of all.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
             "store_path_commit_log: expected none with --brokers, where each broker has a store of "
             f"its own, found {configuration.serve.store_path_commit_log!r}"
         )
+    if not broker.first_role.is_master:
+        raise ConfigurationError(
+            "broker_role: expected masters with --brokers, found one that follows: a follower has "
+            "the name of its master, and is served by itself"
+        )
     if count > 1 and not broker.serves_namesrv and broker.namesrv_addr is None:
         raise ConfigurationError(
             "namesrv_addr: expected name servers, or one of our own (namesrv_listen_enable), for "
@@ -101,6 +107,8 @@ def _settings(configuration: Configuration, number: int) -> dict[str, str]:
     if broker.advertised_port is not None:
         port = _counted_on("advertised_port", broker.advertised_port, number)
         settings["advertised_port"] = str(port)
+    if broker.ha_port is not None:
+        settings["ha_listen_port"] = str(_counted_on("ha_listen_port", broker.ha_port, number))
     namesrv = broker.namesrv_addr
     if namesrv is None and number and broker.serves_namesrv:
         namesrv = _reached(broker.namesrv_listen_host, broker.namesrv_listen_port)
