@@ -1,8 +1,8 @@
 """How long does a follower need to lead, with a million pending messages?
 
-A master with so many is followed until the follower has them on its wheel; messages are sent to it
-all the time. Then it is killed with SIGKILL, and the follower promoted. Counted are the seconds from
-the request to its answer, and to the first message that is stored by the new master.
+A master with so many is followed until the follower has them on its wheel, and messages are sent
+for a while. It is killed with SIGKILL, and the follower promoted. Counted are the seconds from the
+request to its answer, and to the first message that the new master stores.
 
 Run: ``python perf/bench_promotion.py [--pending N] [--seconds S] [--keep]``. A million takes two
 minutes and 3 GB of disk.
@@ -34,7 +34,7 @@ SECONDS = 10.0
 WAIT_SECONDS = 900.0
 SEND_PAUSE = 0.02
 DELAY = datetime.timedelta(seconds=1)
-SERVE = (sys.executable, "-m", "timermq.cli", "serve")
+PROGRAM = (sys.executable, "-m", "timermq.cli")
 
 
 def free_port() -> int:
@@ -51,12 +51,10 @@ class Served:
         self.address = f"127.0.0.1:{free_port()}"
         self.namesrv = f"127.0.0.1:{free_port()}"
         self._log = store.with_suffix(".log")
-        command = [*SERVE, "--store", str(store), "--listen", self.address]
+        command = [*PROGRAM, "serve", "--store", str(store), "--listen", self.address]
         command += ["--namesrv-listen", self.namesrv, "--set", "vip_listen_enable=false"]
         with self._log.open("wb") as output:
-            self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [*command, *flags], stdout=output, stderr=output
-            )
+            self.process = subprocess.Popen([*command, *flags], stdout=output, stderr=output)
         wait(lambda: b"broker ready" in self._log.read_bytes())
 
 
@@ -75,9 +73,8 @@ def wait(is_so: Callable[[], bool]) -> None:
 
 def pending_of(broker: Served) -> int:
     """Number of messages on the wheel of a broker, by its metrics."""
-    ran = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "timermq.cli", "cluster", "status", "--json"]
-        + ["--namesrv", broker.namesrv],
+    ran = subprocess.run(
+        [*PROGRAM, "cluster", "status", "--json", "--namesrv", broker.namesrv],
         capture_output=True,
         text=True,
         check=False,
@@ -123,7 +120,7 @@ async def is_level(master: Served, follower: Served) -> bool:
 
 
 def measure(pending: int, seconds: float) -> dict[str, object]:
-    """One promotion."""
+    """One promotion of a follower that has all."""
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
         root = Path(folder)
         trio.run(fill, root / "a", range(pending))
@@ -137,8 +134,8 @@ def measure(pending: int, seconds: float) -> dict[str, object]:
             master.process.kill()
             master.process.wait()
             begun = time.monotonic()
-            done = subprocess.run(  # noqa: S603 - our own program
-                [sys.executable, "-m", "timermq.cli", "promote", follower.address],
+            done = subprocess.run(
+                [*PROGRAM, "promote", follower.address],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -19,7 +19,7 @@ from timermq.broker.replication.lease import LeaseError, LeaseRecord, Stored
 
 pytestmark = [pytest.mark.interop]
 
-REQUEST_MS = 10_000.0
+REQUEST_MS = 6_000.0
 RECORD = LeaseRecord(
     holder="a:1", instance="a/1", epoch=1, ttl_ms=10_000, in_sync=frozenset({1, 2})
 )
@@ -84,6 +84,15 @@ async def test_an_endpoint_that_is_away_is_passed_over(etcd: EtcdPeer) -> None:
     """The next one answers, and is asked first from then on."""
     async with lease_in(etcd, "passed", JsonPosts(HOST, free_port())) as lease:
         assert await lease.read() == Stored(None, ABSENT)
+
+
+async def test_an_endpoint_that_says_nothing_is_given_up(etcd: EtcdPeer, tmp_path: Path) -> None:
+    """It has its part of the time, and the next one the rest; then that one is asked first."""
+    with running_etcd(tmp_path) as silent:
+        silent.stop()
+        async with lease_in(etcd, "silent", JsonPosts(HOST, silent.port)) as lease:
+            assert (await lease.replace(RECORD, ABSENT))[0]
+        silent.go_on()
 
 
 async def test_all_endpoints_are_named_when_none_answers() -> None:

@@ -49,21 +49,28 @@ async def test_an_engine_that_is_away_holds_up_no_start() -> None:
 
 
 async def test_a_password_is_read_for_each_login(tmp_path: Path) -> None:
-    """A file that was put right counts without a restart."""
+    """A file that was put right counts without a restart; a right to the one key is enough."""
     file = tmp_path / "password"
     with running_etcd(tmp_path) as etcd:
         etcd.ctl("user", "add", "root:secret")
         etcd.ctl("user", "grant-role", "root", "root")
+        etcd.ctl("user", "add", "broker:secret")
+        etcd.ctl("role", "add", "lease")
+        key = f"orders/{BROKER.broker_name}"
+        etcd.ctl("role", "grant-permission", "lease", "readwrite", key)
+        etcd.ctl("user", "grant-role", "broker", "lease")
         etcd.ctl("auth", "enable")
         url = etcd.url("orders", "30")
-        lease = lease_of(options(url, lease_user="root", lease_password_file=str(file)))
-        with pytest.raises(LeaseError, match="password of root"):
+        lease = lease_of(options(url, lease_user="broker", lease_password_file=str(file)))
+        with pytest.raises(LeaseError, match="password of broker"):
             await lease.read()
         file.write_text("x" * 2_000)
         with pytest.raises(LeaseError, match="at most 1024 bytes"):
             await lease.read()
         file.write_text("secret\n")
-        assert (await lease.read()).record is None
+        absent = await lease.read()
+        assert (await lease.replace(RECORD, absent.version))[0]
+        assert not (await lease.replace(RECORD, absent.version))[0]
         await lease.aclose()
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import re
 import signal
+import urllib.request
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
@@ -38,6 +40,7 @@ FLAGS = (
     "--set=confirm=replicated",
     "--set=slave_timeout_ms=60000",  # an acknowledgement means two replicas, however slow
     "--set=lease_margin_ms=500",
+    "--metrics-listen=127.0.0.1:0",
 )
 
 
@@ -67,6 +70,14 @@ class Replica:
         lines = self.running.log.read_text().splitlines()
         rows = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
         return [row for row in rows if row["event"] == event]
+
+    def lease_metrics(self) -> dict[str, float]:
+        """What its page of metrics says of the lease, by the ends of the names."""
+        listen = self.told("broker ready")[-1]["metrics_listen"]
+        with urllib.request.urlopen(f"http://{listen}/metrics", timeout=LIMIT) as answer:
+            page = answer.read().decode()
+        found = re.findall(r"^timermq_lease_(\w+)\{.*\} (\S+)$", page, re.MULTILINE)
+        return {name: float(value) for name, value in found}
 
 
 @attrs.define(eq=False)
@@ -192,6 +203,10 @@ async def test_a_killed_master_is_followed_by_the_other(etcd: EtcdPeer, tmp_path
     with pair(etcd, tmp_path) as both:
         first, second = both.first, both.second
         await both.leads(first, epoch=1, in_sync=[2])
+        shown = first.lease_metrics()
+        assert 0 < shown.pop("left_seconds") < TTL_S
+        assert shown == {"leads": 1, "epoch": 1, "in_sync": 1}
+        assert second.lease_metrics()["leads"] == 0
         async with sending(first.running, second.running) as sender:
             first.running.kill()
             await both.leads(second, epoch=2)

@@ -49,6 +49,7 @@ from .quarantine.quarantine import Quarantine
 from .quarantine.quarantine_release import QuarantineRelease
 from .records.timer_record import TIMER_TOPIC
 from .recovery.needed_records import needed_from
+from .recovery.read_ahead import ReadAhead
 from .recovery.timer_files import TimerFiles
 from .recovery.timer_flush import TimerFlush
 from .recovery.timer_recovery import recover
@@ -112,6 +113,7 @@ class TimerMessageStore:
         self.clock = clock
         self.counts = TimerCounts()
         self.files = TimerFiles.open(store.disk, store.root, options)
+        self._ahead = ReadAhead(store, self.files)
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
         self._needed_at_end: tuple[int | None] | None = None
@@ -232,7 +234,9 @@ class TimerMessageStore:
         async with trio.open_nursery() as outer:
             outer.start_soon(self._flush.run, name="timer_flush")
             outer.start_soon(self.scrub.run, name="scrub")
-            if not self.is_parked:
+            if self.is_parked:
+                outer.start_soon(self._ahead.run, name="read_ahead")
+            else:
                 outer.start_soon(self._renew, name="quarantine")
                 outer.start_soon(self.takeover.run, name="level_takeover")
                 outer.start_soon(self.takeover.keep_offsets, name="level_offsets")
@@ -353,7 +357,8 @@ class TimerMessageStore:
         if erases:
             log.warning("wheel begins anew", from_ms=self.state.read_ms, to_ms=now_ms)
             self.files.erase(now_ms)
-        recovered = recover(self.files, self.store, self.options, now_ms, recounts=turn is not None)
+        store, again, ahead = self.store, turn is not None, self._ahead.taken()
+        recovered = recover(self.files, store, self.options, now_ms, recounts=again, ahead=ahead)
         self.state.begin_anew(
             read_ms=recovered.read_ms,
             queue_offset=recovered.queue_offset,

@@ -20,6 +20,7 @@ from prometheus_client.core import (
 
 from timermq.pipeline.clock.clock_watch import ClockState
 
+from .lease_families import lease_families
 from .metrics_snapshot import MetricsSnapshot
 from .series import counter, gauge, histogram, labelled
 from .topic_families import REMOTING, consumer_connections, creation_families, topic_families
@@ -49,7 +50,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         _clock(snapshot),
         _followers(snapshot),
         _following(snapshot),
-        _lease(snapshot),
+        lease_families(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):
@@ -307,19 +308,6 @@ def _following(snapshot: MetricsSnapshot) -> Iterator[Metric]:
             "Since everything was copied that the master had told of",
             found.behind_ms / 1000,
         )
-
-
-def _lease(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    lease = snapshot.statistics.lease
-    if lease is None:
-        return
-    yield gauge("timermq_lease_leads", "1 while this broker leads by its lease", float(lease.leads))
-    yield gauge(
-        "timermq_lease_left_seconds", "How long it may lead without a renewal", lease.left_ms / 1000
-    )
-    yield gauge("timermq_lease_epoch", "The epoch in the lease, of whatever holder", lease.epoch)
-    in_sync = len(lease.in_sync)
-    yield gauge("timermq_lease_in_sync", "Followers that may take the lease", in_sync)
 
 
 def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:

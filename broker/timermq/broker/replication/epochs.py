@@ -223,7 +223,7 @@ class EpochFile:
 
 def _load(disk: Disk, path: str) -> EpochList:
     """The list of the file or its ``.bak``; an empty one where there is neither."""
-    failure: StoreFormatError | None = None
+    failures: list[StoreFormatError] = []
     for place in (path, backup_path(path)):
         data = read_bytes(disk, place)
         if data is None or not data.strip():
@@ -231,7 +231,7 @@ def _load(disk: Disk, path: str) -> EpochList:
         try:
             return decode_epochs(data.decode("ascii", "replace").rstrip(_LINE_ENDS), place)
         except StoreFormatError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
+            failures.append(error)
+    if failures:
+        raise failures[0]
     return EpochList()

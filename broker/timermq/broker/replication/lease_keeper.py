@@ -92,6 +92,8 @@ class LeaseKeeper:
         self._is_active = False
         """The broker may be writing: from before it takes the lead until it has stopped."""
         self._is_leading = False
+        self._led_epoch = 0
+        """The epoch in which the broker leads, or led last: not always that of the record."""
         self._followed: str | None = None
         self._error: str | None = None
         self._error_limit = LogLimit()
@@ -99,7 +101,7 @@ class LeaseKeeper:
     @property
     def leads(self) -> bool:
         """Whether the broker may write and deliver at this moment."""
-        return self._state.leads(self._steady_ms())
+        return self._state.epoch == self._led_epoch and self._state.leads(self._steady_ms())
 
     def refusal(self) -> str | None:
         """Why nothing may be written at this moment; None while this broker leads."""
@@ -137,13 +139,10 @@ class LeaseKeeper:
         Raises:
             RefusedError: It is not in sync, or another broker renews the lease.
 
-        Cancellation: a forced broker still takes the lease when it is free.
+        Cancellation: it may lead, or not.
         """
         state = self._state
-        if force:
-            state.is_forced = True
-            self._wake()
-        elif not (state.holds or state.is_eligible):
+        if not force and not (state.holds or state.is_eligible):
             named = (
                 "no lease" if state.record is None else f"in sync {sorted(state.record.in_sync)}"
             )
@@ -154,14 +153,18 @@ class LeaseKeeper:
                 f"{state.broker_id} with a log up to {state.own_end}: promote by force and lose "
                 "what it has not",
             )
-        with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
-            await self.wait_leads()
-            return
-        raise RefusedError(
-            ResponseCode.ILLEGAL_OPERATION,
-            "LEASE",
-            f"{self._error or f'{self._holder()} renews its lease'}: stop that broker first",
-        )
+        state.is_forced = force
+        self._wake()
+        try:
+            with trio.move_on_after(CLAIM_TIMES * state.timing.ttl_ms / 1000):
+                while not state.leads(self._steady_ms()):
+                    await self._changed.wait()
+        finally:
+            state.is_forced = False  # what was refused is not done later
+        if not state.leads(self._steady_ms()):
+            why = self._error or f"{self._holder()} renews its lease: stop that broker first"
+            raise RefusedError(ResponseCode.ILLEGAL_OPERATION, "LEASE", why)
+        await self.wait_leads()
 
     async def wait_leads(self) -> None:
         """Wait until the broker leads, all its parts included."""
@@ -259,11 +262,12 @@ class LeaseKeeper:
             leads = self._state.leads(now_ms)
             if leads and not self._is_active:
                 self._is_active, self._followed = True, None
-                await self._broker.take_lead(self._state.epoch)
+                self._led_epoch = self._state.epoch
+                await self._broker.take_lead(self._led_epoch)
                 self._is_leading = True
-                log.info("leads by its lease", epoch=self._state.epoch)
+                log.info("leads by its lease", epoch=self._led_epoch)
                 self._tell_change()
-            elif self._is_active and not leads:
+            elif self._is_active and not self.leads:
                 log.warning("leads no more", lease=self.refusal(), error=self._error)
                 self._is_leading = False
                 await self._broker.stop_leading()

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import TYPE_CHECKING
 
 import attrs
 from attrs.validators import ge
 
-from .lease_place import LeasePlace
 from .replication_options import ReplicationOptions
+
+if TYPE_CHECKING:
+    from .lease_place import LeasePlace
+
+
+def _place(lease: str) -> LeasePlace:
+    # Imported late: every verb has settings, and few have a lease.
+    from .lease_place import LeasePlace
+
+    return LeasePlace.parse(lease)
 
 
 def _check_place(_: object, __: attrs.Attribute[str | None], value: str | None) -> None:
     if value is not None:
-        LeasePlace.parse(value)
+        _place(value)
 
 
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
@@ -45,7 +55,7 @@ class LeaseOptions(ReplicationOptions):
             raise ValueError("lease_tls_cert_path: expected a certificate to the key, found none")
         if self.lease is None:
             return
-        place = LeasePlace.parse(self.lease)
+        place = _place(self.lease)
         place.timing(self.lease_margin_ms)
         if not place.is_secure:
             self._check_plain()
@@ -55,7 +65,7 @@ class LeaseOptions(ReplicationOptions):
         """Whether the lease is shared with brokers on other machines."""
         if self.lease is None:
             return False
-        return not all(_is_loopback(host) for host, _ in LeasePlace.parse(self.lease).endpoints)
+        return not all(_is_loopback(host) for host, _ in _place(self.lease).endpoints)
 
     def _check_plain(self) -> None:
         if self.lease_tls_trust_cert_path is not None or self.lease_tls_cert_path is not None:

@@ -64,15 +64,14 @@ class RoleNote:
             return None
         try:
             fields = cast("Mapping[str, object]", found)
-            master, peers = fields["master"], cast("list[object]", fields["peers"])
-            epoch = fields["epoch"]
+            master, peers, epoch = fields["master"], fields["peers"], fields["epoch"]
             if not isinstance(epoch, int) or not isinstance(peers, list):
                 raise TypeError(f"epoch {epoch!r}, peers {peers!r}")
             return cls(
                 role=BrokerRole(fields["role"]),
                 epoch=epoch,
                 master=None if master is None else str(master),
-                peers=tuple(map(str, peers)),
+                peers=tuple(map(str, cast("list[object]", peers))),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StoreFormatError(path, 0, "role, epoch, master and peers", str(error)) from error

@@ -17,7 +17,7 @@ What was confirmed, which is on every replica that counts, is never cut off.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 
 import attrs
@@ -88,7 +88,7 @@ class StoppedLog:
 
 
 @contextmanager
-def stopped_log(disk: Disk, root: str, options: StoreOptions) -> Iterator[StoppedLog]:
+def stopped_log(disk: Disk, root: str, options: StoreOptions) -> Generator[StoppedLog]:
     """Open the log of a stopped store; nothing is written.
 
     Raises:

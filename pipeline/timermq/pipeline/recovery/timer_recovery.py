@@ -43,16 +43,14 @@ from timermq.timerlog import MAGIC_DELETE, numbers_in_slot, slot_times
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from ..records.deduplication import AlreadyDone, earlier_copies, enqueued_from, order_in, origin_in
-from ..records.doubts import doubts_of, origins_in
-from ..records.foreign_key import foreign_key_in
+from ..records.deduplication import AlreadyDone, enqueued_from
 from ..records.timeline import Timeline
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_options import TimerOptions
+from .done_reading import DoneReading
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged, cut_false, cut_headless, cut_torn_move
@@ -181,6 +179,7 @@ def recover(
     now_ms: int,
     *,
     recounts: bool = False,
+    ahead: DoneReading | None = None,
 ) -> Recovered:
     """Bring wheel and timer log in line with the commit log, and say where to go on.
 
@@ -192,6 +191,7 @@ def recover(
         options: See ``TimerOptions``.
         now_ms: The wall clock.
         recounts: Count the pending messages by topic again in any case.
+        ahead: What was read of the commit log already; None: nothing.
 
     Raises:
         StoreFormatError: Timers wait that were made with another precision; nothing is lost.
@@ -247,7 +247,10 @@ def recover(
     if files.timer_log.max_pos < flush_pos:
         files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
     timeline = Timeline() if may_have_timeline(files, state) else None
-    done = done_in_log(store, scan_py, read_ms, queue_py, timeline)
+    reading = ahead if ahead is not None and timeline is None and ahead.covers(scan_py) else None
+    reading = reading or DoneReading(store, scan_py, timeline)
+    reading.read()
+    done = reading.done(read_ms, queue_py)
     # From a checkpoint on too: slots whose messages were cleaned may be unread by what it says.
     done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:
@@ -450,44 +453,3 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
         {by_hash[one]: number for one, number in counts.items() if one in by_hash}
     )
     return last_done_ms
-
-
-def done_in_log(
-    store: MessageStore, scan_py: int, read_ms: int, queue_py: int, timeline: Timeline | None
-) -> AlreadyDone:
-    """The deliveries and rolls in the commit log from ``scan_py`` on.
-
-    What RocksDB timers left is put into ``timeline``, which judges by all of it.
-
-    Java's deliveries of slots that are read already are no question any more: a delivery of a later
-    slot was stored after the read time, one of a later entry stands behind that entry.
-    """
-    done = AlreadyDone()
-    origins: list[int] = []
-    copies: list[tuple[int, int]] = []
-    reading = LogReading(store.commit_log, scan_py, purpose="what was delivered")
-    for phy_offset, record in reading:
-        origin = origin_in(record)
-        if origin is not None:
-            origins.append(origin)
-            order = order_in(record)
-            if order is not None:
-                copies.append((order, phy_offset))
-            continue
-        if timeline is not None:
-            timeline.add(phy_offset, record)
-        is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
-        key = foreign_key_in(record) if is_late else None
-        if key is not None:
-            done.foreign[key] = done.foreign.get(key, 0) + 1
-    origins += origins_in(store.commit_log, reading.holes)
-    done.doubts = doubts_of(store, reading.holes, is_javas=_is_javas(done, timeline))
-    orders, positions = np.array(copies, np.int64).reshape(-1, 2).T
-    earlier, _ = earlier_copies(orders, positions)
-    done.origins = np.unique(np.concatenate([np.array(origins, np.int64), earlier]))
-    return done
-
-
-def _is_javas(done: AlreadyDone, timeline: Timeline | None) -> bool:
-    """Whether RocketMQ delivered or rolled something in what was read."""
-    return bool(done.foreign) or (timeline is not None and timeline.is_used)

@@ -51,7 +51,7 @@ def test_any_bytes_are_a_record_or_refused(data: bytes) -> None:
     ],
 )
 def test_a_field_of_another_type_or_range_is_refused(changed: dict[str, object]) -> None:
-    """The error names it."""
+    """The error names the field."""
     fields = json.loads(RECORD.encode()) | changed
     with pytest.raises(LeaseError, match=f"expected .* in {next(iter(changed))}"):
         LeaseRecord.decode(json.dumps(fields).encode())

@@ -209,12 +209,16 @@ async def test_one_that_is_out_of_sync_waits_for_an_operator(autojump_clock: Moc
 
 
 async def test_a_lease_that_is_renewed_is_not_taken_by_force(autojump_clock: MockClock) -> None:
-    """An operator is told who leads."""
+    """An operator is told who leads, and what was refused is not done later."""
     async with pair() as both:
-        await both.led()
+        first = await both.led()
         second = await both.start("b:1")
         with pytest.raises(RefusedError, match="LEASE: a:1 renews its lease"):
             await second.keeper.claim(force=True)
+
+        first.scope.cancel()
+        await trio.sleep(100)
+        assert not second.keeper.leads
 
 
 async def test_a_broker_stops_before_its_lease_runs_out(autojump_clock: MockClock) -> None:
@@ -298,3 +302,26 @@ async def test_who_is_in_sync_is_agreed_when_the_engine_is_back(autojump_clock: 
 
         both.lease.is_away = False
         assert await first.keeper.agree(frozenset())
+
+
+async def test_a_slow_promotion_that_was_overtaken_leads_in_no_old_epoch(
+    autojump_clock: MockClock,
+) -> None:
+    """Another broker led meanwhile: what was begun before ends, and the new epoch is begun."""
+    async with pair() as both:
+        slow = await both.start("a:1", may_found=True, seconds=100)
+        await both.until(lambda: slow.keeper.leads)
+        both.lease.is_away = True
+        await both.until(lambda: not slow.keeper.leads)
+        both.lease.is_away = False
+        record = both.lease.stored.record
+        assert record is not None
+        other = attrs.evolve(record, holder="b:1", instance="b/1", epoch=2, is_given_up=True)
+        both.lease.stored = Stored(other, "other")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slow.keeper.claim, True)
+            await both.until(lambda: slow.keeper.status().epoch == 3)
+            assert slow.keeper.refusal() is not None
+            await both.until(lambda: "a:1 leads 3" in both.acts)
+        assert both.acts == ["a:1 leads 1", "a:1 stops", "a:1 leads 3"]
