@@ -14,8 +14,10 @@ from .replica_scenario import Blow, ReplicaFault, ReplicaScenario
 
 FAULTS_MAX = 6
 """Events of one plan."""
-AHEAD_MAX_MS = 1_200_000
+AHEAD_MAX_MS = 600_000
 """How far ahead messages ask for a moment: replicas have much to say to each other meanwhile."""
+SLOTS, WINDOW = 7_200, 900
+"""Of the wheel."""
 _SKEWS_MS = (0, 0, 1, -40, 400, -900)
 _BLOWS = (
     Blow.KILL, Blow.KILL, Blow.KILL, Blow.POWER, Blow.DISK, Blow.STOP, Blow.CUT, Blow.SILENCE,
@@ -23,13 +25,14 @@ _BLOWS = (
 )  # fmt: skip
 
 
-def draw_replicas(seed: int, *, brokers: int = 2, days: float = 1.0) -> ReplicaScenario:
+def draw_replicas(seed: int, *, brokers: int = 2, days: float = 1.0, rolls: bool = False) -> ReplicaScenario:
     """The plan of a seed.
 
     Args:
         seed: Decides everything.
         brokers: Two or three.
         days: Virtual days; it goes on until everything has arrived.
+        rolls: Whether the wheel may be too short for the delays, so that messages go round.
     """
     draw = Random(f"replicas of {seed}")  # noqa: S311 - a plan, not a secret
     base = draw_base(seed, int(days * DAY_MS), frozenset({FaultKind.NETWORK}))
@@ -41,7 +44,14 @@ def draw_replicas(seed: int, *, brokers: int = 2, days: float = 1.0) -> ReplicaS
         is_confirmed=is_confirmed,
         # A segment of a few records would be all that a test of this size cuts at.
         store=attrs.evolve(base.store, disk_space_warning_level_ratio=100),
-        timer=attrs.evolve(base.timer, clock_step_max_ms=3_600_000, clock_doubt_ms=0),
+        timer=attrs.evolve(
+            base.timer,
+            slots_total=SLOTS,
+            timer_roll_window_slot=WINDOW,
+            timer_precision_ms=draw.choice((100, 1_000)) if rolls else 1_000,
+            clock_step_max_ms=3_600_000,
+            clock_doubt_ms=0,
+        ),
         network=attrs.evolve(
             base.network,
             delay_max_ms=draw.choice((0, 2, 40, 200)),

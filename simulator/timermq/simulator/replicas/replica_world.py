@@ -41,6 +41,9 @@ LOOKS_MAX = 900
 """Looks until one broker leads and all others are in sync with it."""
 LATE_SECONDS = 60.0
 """What waits longer than messages ask for: clocks differ, and brokers have just begun."""
+PASS_SECONDS = 300.0
+"""From a delivery to when all followers have passed its slot: the master saves its checkpoint, and
+is asked for it."""
 
 
 class ReplicaWorld:
@@ -284,6 +287,7 @@ class ReplicaWorld:
             await trio.sleep(SETTLE_SECONDS)
         else:
             self.complain(f"timers still wait: {self._stand()}")
+        await trio.sleep(PASS_SECONDS)
         self._compare_logs()
         await self._client(
             ClientPlan(number=len(self._scenario.clients), coding=Coding.CBOR, steps=()), strays=0
