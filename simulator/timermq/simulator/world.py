@@ -7,17 +7,13 @@ at from inside.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from itertools import filterfalse
 from random import Random
 
-import attrs
-import msgspec
 import trio
 
-from timermq.client.history import ClockStep, Deliver, Event, Fault, Send, Skip, Start
+from timermq.client.history import ClockStep, Event, Fault, Skip, Start
 from timermq.pipeline.quarantine.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.message import Message
@@ -32,7 +28,7 @@ from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .recovery_rows import ROWS
 from .removed_segments import RemovedSegments
 from .rocketmq_store import begin, hand_back, lose
-from .rules.broken import Broken, Rule
+from .rules.broken import Broken
 from .rules.check import check
 from .scenario import DiskFault, FullDisk, Life, Rot, Scenario
 from .seen_messages import SeenMessages

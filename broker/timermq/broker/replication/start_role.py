@@ -149,9 +149,7 @@ async def prepare_start(
     return chosen.options(options)
 
 
-def _keep(
-    disk: Disk, root: str, note: RoleNote | None, chosen: StartRole, epoch: int
-) -> None:
+def _keep(disk: Disk, root: str, note: RoleNote | None, chosen: StartRole, epoch: int) -> None:
     peers = () if note is None else note.peers
     kept = RoleNote(role=chosen.role, epoch=epoch, master=chosen.master, peers=peers)
     kept.with_peer(chosen.master).save(disk, root)

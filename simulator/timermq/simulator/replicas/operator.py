@@ -70,9 +70,7 @@ class Operator:
             if _leads(best):
                 return best
             for force in (False, True):
-                answer = await self.ask(
-                    best, RequestCode.PROMOTE, PromoteHeader(force=force)
-                )
+                answer = await self.ask(best, RequestCode.PROMOTE, PromoteHeader(force=force))
                 if answer is None or answer.code == ResponseCode.SUCCESS:
                     break
             await trio.sleep(LOOK_SECONDS)

@@ -62,9 +62,7 @@ class ReplicaLines:
         counts: What has gone wrong is counted here.
     """
 
-    def __init__(
-        self, count: int, draw: Random, plan: NetworkPlan, counts: Counter[str]
-    ) -> None:
+    def __init__(self, count: int, draw: Random, plan: NetworkPlan, counts: Counter[str]) -> None:
         self.ports = [
             ReplicaPorts(
                 number, StagedNetwork(draw, plan, counts), StagedNetwork(draw, plan, counts)

@@ -25,7 +25,9 @@ _BLOWS = (
 )  # fmt: skip
 
 
-def draw_replicas(seed: int, *, brokers: int = 2, days: float = 1.0, rolls: bool = False) -> ReplicaScenario:
+def draw_replicas(
+    seed: int, *, brokers: int = 2, days: float = 1.0, rolls: bool = False
+) -> ReplicaScenario:
     """The plan of a seed.
 
     Args:

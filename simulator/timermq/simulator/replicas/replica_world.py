@@ -187,9 +187,7 @@ class ReplicaWorld:
         await trio.sleep(down_ms / 1000)
         self._lines.mend()
 
-    async def _split(
-        self, fault: ReplicaFault, leader: ReplicaNode, nursery: trio.Nursery
-    ) -> None:
+    async def _split(self, fault: ReplicaFault, leader: ReplicaNode, nursery: trio.Nursery) -> None:
         """Two lead for a while."""
         if not self._operator.in_sync(leader):
             return
@@ -307,8 +305,10 @@ class ReplicaWorld:
         return None
 
     def _are_level(self) -> bool:
-        ends = {None if one.broker is None else one.broker.store.commit_log.max_offset
-                for one in self._nodes}
+        ends = {
+            None if one.broker is None else one.broker.store.commit_log.max_offset
+            for one in self._nodes
+        }
         return len(ends) == 1 and None not in ends
 
     def _stand(self) -> str:

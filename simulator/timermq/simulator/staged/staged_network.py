@@ -119,9 +119,7 @@ class StagedNetwork:
         longest = self._plan.delay_max_ms / 1000
         delay = self._draw.uniform(0, longest) if longest else 0.0
         wire = Wire(
-            draw_delay=lambda: (
-                stall() + (self._draw.uniform(delay / 2, delay) if delay else 0.0)
-            ),
+            draw_delay=lambda: stall() + (self._draw.uniform(delay / 2, delay) if delay else 0.0),
             cut=self._cut,
             window_size=self._plan.window_size,
         )
