@@ -48,7 +48,8 @@ def plan_lines(scenario: Scenario | ReplicaScenario) -> Iterator[str]:
 
 def _replica_lines(scenario: ReplicaScenario) -> Iterator[str]:
     confirmed = "all is confirmed" if scenario.is_confirmed else "nothing is confirmed"
-    yield f"seed {scenario.seed}, {scenario.duration_ms} ms, {scenario.brokers} brokers, {confirmed}"
+    yield f"seed {scenario.seed}, {scenario.duration_ms} ms, {scenario.brokers} brokers"
+    yield confirmed
     yield f"store: {_fields(scenario.store, StoreOptions())}"
     yield f"timer: {_fields(scenario.timer, TimerOptions())}"
     yield f"network: {_fields(scenario.network)}, frames of {scenario.transfer_size} bytes"

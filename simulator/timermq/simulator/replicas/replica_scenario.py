@@ -1,4 +1,4 @@
-"""The plan of a simulation of replicas, as data: clients, settings, and what befalls the brokers."""
+"""The plan of a simulation of replicas, as data: clients, settings, what befalls the brokers."""
 
 from __future__ import annotations
 
