@@ -63,8 +63,7 @@ def simulate(scenario: Scenario | ReplicaScenario) -> Outcome:
     """Carry out a plan; the same plan has the same outcome, byte for byte."""
     clock = StagedTime()
     with seeded_scheduling(scenario.seed), rare_collecting(), _universal_time():
-        is_single = isinstance(scenario, Scenario)
-        world = World(scenario) if is_single else ReplicaWorld(scenario)
+        world = World(scenario) if isinstance(scenario, Scenario) else ReplicaWorld(scenario)
         try:
             with _limited_processor():
                 trio.run(_simulate, world, scenario.duration_ms, clock=clock)

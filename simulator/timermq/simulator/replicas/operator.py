@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import attrs
 import trio
 
+from timermq.broker.replication.epochs import EpochFile
 from timermq.remoting import Command, FrameConnection, RequestCode, ResponseCode
 from timermq.remoting.replica_header import DemoteHeader, PromoteHeader
 from timermq.remoting.request_header import RequestHeader
 
+from ..process import ROOT
 from .replica_process import ReplicaNode
 
 ANSWER_SECONDS = 60.0
@@ -75,6 +77,11 @@ class Operator:
                     break
             await trio.sleep(LOOK_SECONDS)
         return None
+
+    def lead_began(self, node: ReplicaNode) -> int:
+        """The position at which the newest epoch of a broker begins, as its disk has it."""
+        last = EpochFile(node.disk, ROOT).epochs.last
+        return 0 if last is None else last.start
 
     async def demote(self, node: ReplicaNode, to: ReplicaNode) -> None:
         """Have a master hand over; it may refuse."""

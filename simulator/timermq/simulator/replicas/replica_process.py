@@ -55,9 +55,12 @@ class ReplicaNode:
     follow: str | None
     """The address that the operator has it follow at its next start; None: a master."""
     lost: list[LogCopy] = attrs.field(factory=list[LogCopy])
-    """Logs that went with their disks, and what was cut off."""
+    """Parts of its log that were cut off, or that no promoted broker had."""
+    last_log: LogCopy = attrs.field(factory=lambda: LogCopy(0, b""))
+    """Its log as it last ended while it led, before a power cut took any of it."""
     process: ReplicaProcess | None = None
     starts: int = 0
+    disks: int = 0
     may_run: trio.Event = attrs.field(factory=trio.Event)
     """Set: it is started again whenever its process has ended."""
 
@@ -98,8 +101,8 @@ class ReplicaNode:
 
     def lose_disk(self) -> None:
         """Its disk is gone for good; a new one is empty."""
-        self.lost.append(log_of(self.disk, ROOT))
-        self.disk = new_disk(self.scenario, self.clock, f"{self.ports.number} {len(self.lost)}")
+        self.disks += 1
+        self.disk = new_disk(self.scenario, self.clock, f"{self.ports.number} {self.disks}")
 
 
 def new_disk(scenario: ReplicaScenario, clock: StagedClock, name: str) -> MemoryDisk:
@@ -154,7 +157,8 @@ class ReplicaProcess:
         if self.is_over:
             return
         node, broker = self._node, self.broker
-        had_lead = broker is not None and broker.role.is_master
+        if broker is not None and broker.role.is_master:
+            node.last_log = log_of(node.disk, ROOT)
         self._die()
         if kind is EndKind.POWER:
             node.disk.power_cut()
@@ -164,8 +168,7 @@ class ReplicaProcess:
             Crash(
                 at_ms=node.clock.now_ms(),
                 who=node.name,
-                # Of a follower's disk nothing was promised.
-                kind="power" if kind is EndKind.POWER and had_lead else "kill",
+                kind="power" if kind is EndKind.POWER else "kill",
             )
         )
         if broker is not None:

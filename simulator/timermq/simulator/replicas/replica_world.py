@@ -126,14 +126,12 @@ class ReplicaWorld:
 
     def _begin(self) -> None:
         scenario = self._scenario
-        is_sync = scenario.is_confirmed or scenario.store.is_sync_flush
-        unsynced_ms = scenario.store.flush_interval_commit_log_ms + 10 * scenario.sync_max_ms
         self._tell(
             Start(
                 at_ms=self._clock.now_ms(),
                 who=WHO,
-                flush="SYNC_FLUSH" if is_sync else "ASYNC_FLUSH",
-                unsynced_ms=unsynced_ms,
+                # What a power cut takes another broker has, or it is known to be lost.
+                flush="SYNC_FLUSH",
                 settings={"seed": scenario.seed},
             )
         )
@@ -211,6 +209,8 @@ class ReplicaWorld:
             rest = [one for one in self._nodes if one is not leader]
             promoted = await self._promote(fault, rest, nursery)
             nursery.cancel_scope.cancel()
+        if promoted is not None:
+            leader.lost.append(leader.last_log.behind(self._operator.lead_began(promoted)))
         await trio.sleep(fault.down_ms / 1000)
         if promoted is not None and (blow is Blow.DISK or fault.count % 2):
             leader.follow = promoted.ports.address
