@@ -85,11 +85,11 @@ def imports_of(*words: str) -> Imports:
         ("explain --help", 225, {*CLIENT, "rich"}),
         ("quarantine --help", 225, {*CLIENT, "rich"}),
         ("check-history --help", 225, {*CLIENT, "rich"}),
-        ("config --help", 300, SETTINGS),
-        ("store --help", 590, {*SETTINGS, "numpy"}),
+        ("config --help", 306, SETTINGS),
+        ("store --help", 596, {*SETTINGS, "numpy"}),
         ("backup --help", 470, {*SETTINGS, "numpy"}),
-        ("restore --help", 605, {*SETTINGS, "numpy"}),
-        ("spark --help", 345, SETTINGS),
+        ("restore --help", 610, {*SETTINGS, "numpy"}),
+        ("spark --help", 351, SETTINGS),
     ],
 )
 def test_imports_of_a_verb(words: str, count_max: int, large: set[str]) -> None:

@@ -114,6 +114,11 @@ def run(args: argparse.Namespace) -> int:
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
     if args.brokers is not None:
+        if not configuration.broker.first_role.is_master:
+            raise ConfigurationError(
+                "--brokers: expected masters, found brokers that follow one (broker_role, follow): "
+                "start a follower for each master"
+            )
         from .supervisor.serving import run_brokers
 
         return run_brokers(args, configuration)

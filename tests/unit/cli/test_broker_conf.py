@@ -84,14 +84,19 @@ def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -
         parse_broker_conf(f"# one\n{name}={other}", KNOWN, {})
 
 
-def test_the_role_of_a_broker() -> None:
-    """It is a setting here, as its id and its master's address for followers are."""
-    known = ("broker_role", "broker_id", "ha_master_address", "ha_listen_port")
-    text = "brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress=h:10912\nhaListenPort=10913"
-    conf = parse_broker_conf(text, known, {})
+def test_the_role_of_a_slave() -> None:
+    """It follows as RocketMQ's would, and never registers as the master of its name."""
+    known = {"broker_role", "broker_id", "ha_master_address", "slave_read_enable"}
+    lines = "brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress=m:10912\nslaveReadEnable=true"
+    conf = parse_broker_conf(lines, known, {})
 
-    assert conf.values == dict(zip(known, ("SLAVE", "1", "h:10912", "10913"), strict=True))
     assert conf.unknown == ()
+    assert conf.values == {
+        "broker_role": "SLAVE",
+        "broker_id": "1",
+        "ha_master_address": "m:10912",
+        "slave_read_enable": "true",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(TOLD_BY_FILES))
