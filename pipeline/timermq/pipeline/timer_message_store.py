@@ -375,7 +375,14 @@ class TimerMessageStore:
         enqueue = trio.open_memory_channel[EnqueueBatch](ENQUEUE_CHANNEL_BATCHES)
         dequeue = trio.open_memory_channel[DequeueBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
         deliver = trio.open_memory_channel[DeliverBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
-        get = EnqueueGet(store=store, state=state, options=options, clock=clock, counts=counts)
+        get = EnqueueGet(
+            store=store,
+            state=state,
+            options=options,
+            clock=clock,
+            counts=counts,
+            is_copy=self.is_parked,
+        )
         put = EnqueuePut(
             timer_log=files.timer_log,
             wheel=files.wheel,
