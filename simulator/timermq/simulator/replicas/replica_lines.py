@@ -38,17 +38,17 @@ class ReplicaPorts:
 
     @property
     def port(self) -> int:
-        """The port for clients."""
+        """The port for clients of the broker."""
         return PORT_FIRST + PORTS_APART * self.number
 
     @property
     def ha_port(self) -> int:
-        """The port for followers."""
+        """The port for followers of the broker."""
         return self.port + 1
 
     @property
     def address(self) -> str:
-        """``host:port`` for clients."""
+        """``host:port`` for clients of the broker."""
         return f"{HOST}:{self.port}"
 
 
@@ -104,7 +104,7 @@ class ReplicaLines:
             stream.cut()
         self._streams.clear()
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         """Let connections come about again."""
         self.is_cut = False
 
@@ -114,7 +114,7 @@ class ReplicaLines:
 
     def calm(self) -> None:
         """Nothing goes wrong from now on."""
-        self.mend()
+        self.heal()
         self._silent_until = 0.0
         for ports in self.ports:
             ports.main.calm()

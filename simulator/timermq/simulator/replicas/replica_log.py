@@ -27,7 +27,7 @@ class LogCopy:
 
     @property
     def end(self) -> int:
-        """The position behind it."""
+        """The position behind its last byte."""
         return self.start + len(self.data)
 
     def behind(self, position: int) -> LogCopy:

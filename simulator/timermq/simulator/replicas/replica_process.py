@@ -106,7 +106,7 @@ class ReplicaNode:
 
 
 def new_disk(scenario: ReplicaScenario, clock: StagedClock, name: str) -> MemoryDisk:
-    """An empty disk."""
+    """An empty disk, whose syncs take time."""
     disk = MemoryDisk(now_ms=clock.now_ms, total=DISK_SIZE)
     draw = Random(f"syncs of {scenario.seed} {name}")  # noqa: S311 - a plan, not a secret
     disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
@@ -232,7 +232,7 @@ class ReplicaProcess:
         return True
 
     def _check_kept(self, before: LogCopy) -> None:
-        """What was cut off the log stands aside, byte for byte."""
+        """What was cut off the log is kept, byte for byte."""
         node = self._node
         after = log_of(node.disk, ROOT)
         cut = before.behind(after.end)

@@ -182,7 +182,7 @@ class ReplicaWorld:
         self._count("cuts")
         self._lines.cut()
         await trio.sleep(down_ms / 1000)
-        self._lines.mend()
+        self._lines.heal()
 
     async def _split(self, fault: ReplicaFault, leader: ReplicaNode, nursery: trio.Nursery) -> None:
         """Two lead for a while."""
@@ -319,7 +319,7 @@ class ReplicaWorld:
         return len(ends) == 1 and None not in ends
 
     def _stand(self) -> str:
-        """Each broker in words."""
+        """The state of each broker in words."""
         found: list[str] = []
         for node in self._nodes:
             broker = node.broker

@@ -96,7 +96,7 @@ class LeaderCalls(ReplicaCalls):
         super().__init__(refuse)
 
     async def epochs(self, address: str) -> EpochReport:
-        """Its report, whoever is asked."""
+        """The report of it, for any address."""
         del address
         return report(3)
 
