@@ -14,8 +14,8 @@ from timermq.simulator.run import simulate
 
 DAYS = 0.005
 """As long as one burst."""
-PAIRS = (1, 2, 4, 5, 7)
-TRIOS = (3, 6)
+PAIRS = (1, 4, 5, 10, 19)
+TRIOS = (9, 15)
 
 
 @cache

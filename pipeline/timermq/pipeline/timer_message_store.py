@@ -284,7 +284,7 @@ class TimerMessageStore:
     def park(self) -> None:
         """Begin as a follower, before ``run``; the log is a copy of another broker's.
 
-        Nothing may be written to it: stages 1 and 2 follow it, the others are parked until ``lead``.
+        Nothing may be written to it: stages 1 and 2 follow it, all others wait for ``lead``.
         """
         self.is_parked = self.quarantine.is_parked = True
 

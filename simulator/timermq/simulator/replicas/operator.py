@@ -38,7 +38,10 @@ class Operator:
         return next(iter(self.leaders()), None)
 
     def in_sync(self, leader: ReplicaNode) -> list[ReplicaNode]:
-        """The followers that `timermq cluster status` shows as in sync."""
+        """The followers that `timermq cluster status` shows as in sync, with anything in them.
+
+        One with an empty log has no epoch in common with its master: led by it that cannot follow.
+        """
         broker = leader.broker
         if broker is None or broker.tables.followers.is_short_handed:
             return []
@@ -50,6 +53,7 @@ class Operator:
             and one.broker is not None
             and not _leads(one)
             and one.broker.options.follower_id in ids
+            and one.broker.store.commit_log.max_offset
         ]
 
     async def promote(self, nodes: Sequence[ReplicaNode]) -> ReplicaNode | None:
