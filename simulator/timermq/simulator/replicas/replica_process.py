@@ -141,7 +141,7 @@ class ReplicaProcess:
                     node.tell(Fault(at_ms=node.clock.now_ms(), who=node.name, kind="fenced"))
         except Exception as error:
             if not self.is_over:
-                node.complain(f"{node.name} ended by itself: {in_words(error)}")
+                node.complain(f"a broker ended by itself: {node.name}, {in_words(error)}")
                 self.crash(EndKind.KILL)
         if not self.is_over:
             node.tell(Fault(at_ms=node.clock.now_ms(), who=node.name, kind="stop"))
@@ -248,7 +248,7 @@ class ReplicaProcess:
                 data = max(data, file.read(0, file.size()), key=len)
                 file.close()
         if not data.startswith(cut.data):
-            node.complain(f"{node.name}: what was cut off is not kept: expected {kept}")
+            node.complain(f"what was cut off is not kept: {node.name}, expected {kept}")
 
     def _open(self, options: BrokerOptions) -> Broker:
         node, scenario = self._node, self._node.scenario
