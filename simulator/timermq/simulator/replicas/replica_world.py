@@ -135,7 +135,7 @@ class ReplicaWorld:
                 settings={"seed": scenario.seed},
             )
         )
-        skew_ms = max(scenario.skews_ms) - min(0, *scenario.skews_ms)
+        skew_ms = max(0, *scenario.skews_ms) - min(0, *scenario.skews_ms)
         if skew_ms:
             self._tell(ClockStep(at_ms=self._clock.now_ms(), who=WHO, by_ms=2 * skew_ms))
 
