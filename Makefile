@@ -26,8 +26,11 @@ crashes: $(STAMP) ## every crash state of the recorded workloads: some minutes
 	CRASH_STATES=all $(BIN)/python -m pytest tests/simulation/test_crash_states.py --timeout 3000
 
 simulate: SEEDS ?= 1..1000
+simulate: REPLICA_SEEDS ?= 1..300
 simulate: $(STAMP)  ## simulated days under faults, two processes: make simulate SEEDS=5000..6000
 	$(BIN)/timermq simulate --seeds $(SEEDS) --jobs 2
+	$(BIN)/timermq simulate --brokers 2 --days 0.005 --seeds $(REPLICA_SEEDS) --jobs 2
+	$(BIN)/timermq simulate --brokers 3 --days 0.005 --seeds $(REPLICA_SEEDS) --jobs 2
 
 judge: SEEDS ?= 1..1000
 judge: $(STAMP)  ## lives of a store, judged by its log alone: make judge SEEDS=1..10000

@@ -20,8 +20,8 @@ import trio
 
 from judge.__main__ import quieten
 from judge.leading import lead
-from timermq.simulator.draw import draw_scenario
 from timermq.simulator.scenario import FaultKind
+from timermq.simulator.seeds import draw_plan
 from timermq.simulator.shrinking import kind_of
 
 from .trial import COMPONENTS
@@ -36,6 +36,7 @@ def main() -> None:
     """Print the last seed that was run, and the kind of its fault, if it failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, help="of the simulator; without: lives of the judge")
+    parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--faults", nargs="*", type=FaultKind, default=())
     parser.add_argument("--seeds", nargs=2, type=int, required=True, help="first and last")
     parser.add_argument("--cpu-seconds", type=float, required=True, help="no seed begins after it")
@@ -44,7 +45,7 @@ def main() -> None:
     check_sources(args.below)
     look: Callable[[int], str | None] = judged
     if args.days is not None:
-        look = partial(simulated, days=args.days, faults=args.faults)
+        look = partial(simulated, days=args.days, faults=args.faults, brokers=args.brokers)
     else:
         quieten()
     first, last = args.seeds
@@ -57,12 +58,14 @@ def main() -> None:
     print(json.dumps({"count": count, "as_what": as_what}))
 
 
-def simulated(seed: int, *, days: float, faults: Sequence[FaultKind]) -> str | None:
+def simulated(
+    seed: int, *, days: float, faults: Sequence[FaultKind], brokers: int = 1
+) -> str | None:
     """What a seed of the simulator breaks; None: nothing."""
     # Not its package's attribute of that name, which is the verb.
     run: Any = importlib.import_module("timermq.simulator.run")
     run.CPU_SECONDS_MAX = ENDLESS_SECONDS
-    outcome = run.simulate(draw_scenario(seed, days=days, faults=faults))
+    outcome = run.simulate(draw_plan(seed, days=days, faults=faults, brokers=brokers))
     return in_short(outcome.faults) if outcome.faults else None
 
 

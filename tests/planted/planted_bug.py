@@ -44,7 +44,9 @@ class Simulated:
     """Days of the simulator, seed after seed from 1 on."""
 
     days: float
-    faults: tuple[FaultKind, ...]
+    faults: tuple[FaultKind, ...] = ()
+    """Of one broker; replicas have their own."""
+    brokers: int = 1
 
 
 @attrs.frozen(kw_only=True)

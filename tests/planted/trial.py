@@ -99,7 +99,8 @@ def _run_seeds(proof: Simulated | Judged, copy: Path, seeds: tuple[int, int]) ->
     ]  # fmt: skip
     if isinstance(proof, Simulated):
         faults = (fault.value for fault in proof.faults)
-        arguments += ["--days", f"{proof.days}", "--faults", *faults]
+        arguments += ["--days", f"{proof.days}", "--brokers", f"{proof.brokers}"]
+        arguments += ["--faults", *faults]
     done = _python(arguments, copy)
     if done.returncode:
         raise RuntimeError(f"the seeds did not run: {done.stderr[-2000:]}")

@@ -16,12 +16,13 @@ import trio
 from timermq.client.history import Ack, Deliver, End, Refused
 from timermq.simulator.clock_steps import SIZES_MS
 from timermq.simulator.draw import draw_scenario
+from timermq.simulator.outcome import Outcome
 from timermq.simulator.recovery_rows import ROWS
 from timermq.simulator.rules.broken import Rule
 from timermq.simulator.run import simulate
 from timermq.simulator.scenario import FaultKind
 from timermq.simulator.staged.staged_time import StagedTime
-from timermq.simulator.world import Outcome, World
+from timermq.simulator.world import World
 
 DAYS = 0.2
 """As long as one burst."""

@@ -15,6 +15,7 @@ Source: Java ``BrokerController``.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -75,8 +76,9 @@ class Broker(Replica):
         clock: The wall clock.
         stop_timeout_ms: Bound of a graceful stop.
         work_seconds: How long this thread has worked so far.
-        open_stream: Opens connections to name servers and to the master.
+        open_stream: Opens connections to name servers, and to other replicas.
         steady_ms: A monotonic clock, milliseconds, that a lease is judged by.
+        draw: A number from 0 to 1, another each time, that pauses are varied by.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Broker(Replica):
         work_seconds: Callable[[], float] = time.thread_time,
         open_stream: OpenStream = open_tcp,
         steady_ms: Callable[[], float] = trio_time_ms,
+        draw: Callable[[], float] = random.random,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
@@ -118,7 +121,7 @@ class Broker(Replica):
         )
         self.tables = parts.tables
         self.role = parts.tables.role
-        self._open_stream = open_stream
+        self._open_stream, self._draw = open_stream, draw
         self.name_servers = NameServerLinks(
             options.registers_with, self.tables.own, over_tls(options, open_stream)
         )

@@ -14,14 +14,15 @@ import msgspec
 from rich.console import Console
 
 from timermq.client.history import FORMAT, VERSION
-from timermq.simulator.draw import ALL_FAULTS, draw_scenario
+from timermq.simulator.draw import ALL_FAULTS
+from timermq.simulator.outcome import Outcome
 from timermq.simulator.progress import Progress
+from timermq.simulator.replicas.replica_scenario import ReplicaScenario
 from timermq.simulator.report import report_lines
 from timermq.simulator.run import simulate
 from timermq.simulator.scenario import FaultKind, Scenario
-from timermq.simulator.seeds import SeedResult, run_seeds
+from timermq.simulator.seeds import SeedResult, draw_plan, run_seeds
 from timermq.simulator.shrinking import kind_of, shrink
-from timermq.simulator.world import Outcome
 
 from .arguments import OneLineParser, add_json, count, positive
 from .output import print_json, print_table
@@ -45,6 +46,13 @@ def prepare_parser(parser: OneLineParser) -> None:
         help=f"what may go wrong: {','.join(kind.value for kind in FaultKind)}; none; "
         "default: all of them",
     )
+    parser.add_argument(
+        "--brokers",
+        type=count,
+        choices=(1, 2, 3),
+        default=1,
+        help="brokers of one name, with faults of their own (default: 1)",
+    )
     parser.add_argument("--jobs", type=count, default=1, help="processes (default: 1)")
     parser.add_argument(
         "--history", metavar="FILE", help="write what everybody saw, of the last or failing seed"
@@ -56,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the seeds; tell of each that fails at once, then print what came of all of them."""
     results: list[SeedResult] = []
     with Progress(len(args.seeds), Console(stderr=True)) as progress:
-        for result in run_seeds(args.seeds, days=args.days, faults=args.faults, jobs=args.jobs):
+        for result in run_seeds(
+            args.seeds, days=args.days, faults=args.faults, jobs=args.jobs, brokers=args.brokers
+        ):
             results.append(result)
             progress.add(result)
             if result.faults:
@@ -73,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{number:>9} {name}")
     shown = broken[0] if broken else results[-1]
     if broken or args.history is not None:
-        scenario = draw_scenario(shown.seed, days=args.days, faults=args.faults)
+        scenario = draw_plan(shown.seed, days=args.days, faults=args.faults, brokers=args.brokers)
         outcome = _shrunk(scenario, shown.faults) if broken else simulate(scenario)
         if args.history is not None:
             _write(args.history, outcome)
@@ -102,12 +112,12 @@ def _print_results(results: list[SeedResult], broken: list[SeedResult]) -> None:
     )
 
 
-def _shrunk(scenario: Scenario, faults: tuple[str, ...]) -> Outcome:
+def _shrunk(scenario: Scenario | ReplicaScenario, faults: tuple[str, ...]) -> Outcome:
     """The outcome of the smallest plan that breaks the same promise."""
     kinds = set(map(kind_of, faults))
     smallest = simulate(scenario)
 
-    def still_fails(smaller: Scenario) -> bool:
+    def still_fails(smaller: Scenario | ReplicaScenario) -> bool:
         nonlocal smallest
         outcome = simulate(smaller)
         if kinds.isdisjoint(map(kind_of, outcome.faults)):
@@ -124,6 +134,8 @@ def _command(args: argparse.Namespace, seed: int) -> str:
     words = ["timermq simulate", f"--seed {seed}"]
     if args.days != 1:
         words.append(f"--days {args.days:g}")
+    if args.brokers != 1:
+        words.append(f"--brokers {args.brokers}")
     if args.faults != ALL_FAULTS:
         names = ",".join(kind.value for kind in FaultKind if kind in args.faults)
         words.append(f"--faults {names or 'none'}")

@@ -282,10 +282,9 @@ class TimerMessageStore:
             self._make_anew()
 
     def park(self) -> None:
-        """Begin as a follower; called before ``run``.
+        """Begin as a follower, before ``run``; the log is a copy of another broker's.
 
-        The log is a copy of another broker's, to which nothing may be written: stages 1 and 2
-        follow it, the others are parked until ``lead``.
+        Nothing may be written to it: stages 1 and 2 follow it, all others wait for ``lead``.
         """
         self.is_parked = self.quarantine.is_parked = True
 
@@ -371,11 +370,13 @@ class TimerMessageStore:
 
     def _start_stages(self, nursery: trio.Nursery) -> None:
         store, state, options, counts = self.store, self.state, self.options, self.counts
-        files, clock = self.files, self.clock
+        files, clock, is_copy = self.files, self.clock, self.is_parked
         enqueue = trio.open_memory_channel[EnqueueBatch](ENQUEUE_CHANNEL_BATCHES)
         dequeue = trio.open_memory_channel[DequeueBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
         deliver = trio.open_memory_channel[DeliverBatch | ReadMark](DEQUEUE_CHANNEL_BATCHES)
-        get = EnqueueGet(store=store, state=state, options=options, clock=clock, counts=counts)
+        get = EnqueueGet(
+            store=store, state=state, options=options, clock=clock, counts=counts, is_copy=is_copy
+        )
         put = EnqueuePut(
             timer_log=files.timer_log,
             wheel=files.wheel,

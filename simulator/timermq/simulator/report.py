@@ -14,9 +14,10 @@ from timermq.client.history import ClockStep, Crash, Event, Fault
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerstore.store_options import StoreOptions
 
+from .outcome import Outcome
+from .replicas.replica_scenario import ReplicaScenario
 from .scenario import Scenario
 from .staged.staged_clock import START_MS
-from .world import Outcome
 
 LINES_MAX = 200
 """Lines of a history that are shown; a longer one is cut down to the messages concerned."""
@@ -34,8 +35,31 @@ def report_lines(outcome: Outcome) -> Iterator[str]:
     yield from ("history:", *(f"  {line}" for line in history_lines(outcome)))
 
 
-def plan_lines(scenario: Scenario) -> Iterator[str]:
+def plan_lines(scenario: Scenario | ReplicaScenario) -> Iterator[str]:
     """The plan, a line an entry; of the settings those that are not the default."""
+    yield from (
+        _broker_lines(scenario) if isinstance(scenario, Scenario) else _replica_lines(scenario)
+    )
+    for client in scenario.clients:
+        yield f"client {client.number}, {client.coding.name}:"
+        for step in client.steps:
+            yield f"  {type(step).__name__} {_fields(step)}"
+
+
+def _replica_lines(scenario: ReplicaScenario) -> Iterator[str]:
+    confirmed = "all is confirmed" if scenario.is_confirmed else "nothing is confirmed"
+    yield f"seed {scenario.seed}, {scenario.duration_ms} ms, {scenario.brokers} brokers"
+    yield confirmed
+    yield f"store: {_fields(scenario.store, StoreOptions())}"
+    yield f"timer: {_fields(scenario.timer, TimerOptions())}"
+    yield f"network: {_fields(scenario.network)}, frames of {scenario.transfer_size} bytes"
+    yield f"clocks: off by {', '.join(map(str, scenario.skews_ms))} ms"
+    yield f"syncs: up to {scenario.sync_max_ms} ms"
+    for fault in scenario.faults:
+        yield f"fault: {_fields(fault)}"
+
+
+def _broker_lines(scenario: Scenario) -> Iterator[str]:
     yield f"seed {scenario.seed}, {scenario.duration_ms} ms"
     yield f"store: {_fields(scenario.store, StoreOptions())}"
     yield f"timer: {_fields(scenario.timer, TimerOptions())}"
@@ -56,10 +80,6 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
         yield f"disk full: {_fields(full_disk)}"
     if scenario.cleanings_ms:
         yield f"cleanings: {', '.join(map(str, scenario.cleanings_ms))} ms"
-    for client in scenario.clients:
-        yield f"client {client.number}, {client.coding.name}:"
-        for step in client.steps:
-            yield f"  {type(step).__name__} {_fields(step)}"
 
 
 def history_lines(outcome: Outcome) -> Iterator[str]:

@@ -27,10 +27,13 @@ from timermq.remoting.causes import causes
 
 from .causes_in_words import in_words
 from .final_check import EXPECTED_REASON
+from .outcome import Outcome
 from .recovery_rows import QUARANTINED, TIMERS
+from .replicas.replica_scenario import ReplicaScenario
+from .replicas.replica_world import ReplicaWorld
 from .scenario import Scenario
 from .staged.staged_time import StagedTime
-from .world import Outcome, World
+from .world import World
 
 PATIENCE_SECONDS = 30 * 86_400.0
 """Virtual seconds beyond a plan's duration; after them something waits for ever."""
@@ -56,14 +59,14 @@ class EndlessError(BaseException):
     """Something works for ever; no ``except Exception`` of the broker may take it."""
 
 
-def simulate(scenario: Scenario) -> Outcome:
+def simulate(scenario: Scenario | ReplicaScenario) -> Outcome:
     """Carry out a plan; the same plan has the same outcome, byte for byte."""
     clock = StagedTime()
     with seeded_scheduling(scenario.seed), rare_collecting(), _universal_time():
-        world = World(scenario)
+        world = World(scenario) if isinstance(scenario, Scenario) else ReplicaWorld(scenario)
         try:
             with _limited_processor():
-                trio.run(_simulate, world, scenario, clock=clock)
+                trio.run(_simulate, world, scenario.duration_ms, clock=clock)
         except BaseException as error:
             is_endless = any(isinstance(one, EndlessError) for one in causes(error))
             if not isinstance(error, Exception) and not is_endless:
@@ -72,8 +75,8 @@ def simulate(scenario: Scenario) -> Outcome:
     return world.judge(int(clock.current_time() * 1000))
 
 
-async def _simulate(world: World, scenario: Scenario) -> None:
-    with _logged_errors(world), trio.fail_after(scenario.duration_ms / 1000 + PATIENCE_SECONDS):
+async def _simulate(world: World | ReplicaWorld, duration_ms: int) -> None:
+    with _logged_errors(world), trio.fail_after(duration_ms / 1000 + PATIENCE_SECONDS):
         await world.run()
 
 
@@ -112,7 +115,7 @@ def _limited_processor() -> Generator[None]:
 
 
 @contextmanager
-def _logged_errors(world: World) -> Generator[None]:
+def _logged_errors(world: World | ReplicaWorld) -> Generator[None]:
     """Errors that the broker logs are faults; recoveries and warnings are counted."""
 
     def complain(_logger: object, name: str, event: EventDict) -> EventDict:
@@ -125,7 +128,7 @@ def _logged_errors(world: World) -> Generator[None]:
         elif name != "info":
             world.counts[f"log: {event['event']}"] += 1
         is_expected = event["event"] in TOLD_OF_FAULTS or event.get("reason") == EXPECTED_REASON
-        is_expected |= name == "error" and world.damage.hear(event["event"])
+        is_expected |= name == "error" and world.expects_error(event["event"])
         if event["event"] == MISREAD or CUT_OFF in str(event.get("reason", "")):
             world.complain(f"the broker ends a connection: {dict(event)}")
         if name == "error" and not world.is_dying and not is_expected:

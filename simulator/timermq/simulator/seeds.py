@@ -11,8 +11,10 @@ from functools import partial
 import attrs
 
 from .draw import draw_scenario
+from .replicas.replica_plan import draw_replicas
+from .replicas.replica_scenario import ReplicaScenario
 from .run import simulate
-from .scenario import FaultKind
+from .scenario import FaultKind, Scenario
 
 
 @attrs.frozen(kw_only=True)
@@ -36,10 +38,28 @@ class SeedResult:
         return attrs.asdict(self)
 
 
-def run_seed(seed: int, *, days: float, faults: Collection[FaultKind]) -> SeedResult:
+def draw_plan(
+    seed: int, *, days: float, faults: Collection[FaultKind], brokers: int = 1
+) -> Scenario | ReplicaScenario:
+    """The plan of a seed: of one broker, or of replicas.
+
+    Args:
+        seed: Decides everything.
+        days: Virtual days.
+        faults: The faults of one broker; replicas have their own.
+        brokers: 1, 2 or 3.
+    """
+    if brokers == 1:
+        return draw_scenario(seed, days=days, faults=faults)
+    return draw_replicas(seed, brokers=brokers, days=days)
+
+
+def run_seed(
+    seed: int, *, days: float, faults: Collection[FaultKind], brokers: int = 1
+) -> SeedResult:
     """Draw a seed and carry it out."""
     begun = time.process_time()
-    outcome = simulate(draw_scenario(seed, days=days, faults=faults))
+    outcome = simulate(draw_plan(seed, days=days, faults=faults, brokers=brokers))
     return SeedResult(
         seed=seed,
         digest=outcome.digest,
@@ -53,7 +73,12 @@ def run_seed(seed: int, *, days: float, faults: Collection[FaultKind]) -> SeedRe
 
 
 def run_seeds(
-    seeds: Iterable[int], *, days: float, faults: Collection[FaultKind], jobs: int = 1
+    seeds: Iterable[int],
+    *,
+    days: float,
+    faults: Collection[FaultKind],
+    jobs: int = 1,
+    brokers: int = 1,
 ) -> Iterator[SeedResult]:
     """Results as they come: with several processes not in the order of the seeds.
 
@@ -62,8 +87,9 @@ def run_seeds(
         days: Virtual days of each.
         faults: What may go wrong.
         jobs: Processes.
+        brokers: Brokers of one name.
     """
-    run = partial(run_seed, days=days, faults=frozenset(faults))
+    run = partial(run_seed, days=days, faults=frozenset(faults), brokers=brokers)
     if jobs == 1:
         yield from map(run, seeds)
         return

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import attrs
 
+from .replicas.replica_scenario import ReplicaScenario
 from .scenario import NetworkPlan, Scenario
-from .steps import Send, Step
+from .steps import ClientPlan, Send, Step
 
 RUNS_MAX = 150
 """Runs that shrinking may take."""
 
 T = TypeVar("T")
+Plan = TypeVar("Plan", bound=Scenario | ReplicaScenario)
 
 
 def kind_of(fault: str) -> str:
@@ -28,8 +30,8 @@ def kind_of(fault: str) -> str:
 
 
 def shrink(
-    scenario: Scenario, still_fails: Callable[[Scenario], bool], *, runs_max: int = RUNS_MAX
-) -> Scenario:
+    scenario: Plan, still_fails: Callable[[Plan], bool], *, runs_max: int = RUNS_MAX
+) -> Plan:
     """The smallest plan found that fails in the same way.
 
     Args:
@@ -41,7 +43,7 @@ def shrink(
     smallest, found = scenario, True
     while found:
         found = False
-        for smaller in _smaller(smallest):
+        for smaller in _smaller_plans(smallest):
             if runs >= runs_max:
                 return smallest
             runs += 1
@@ -60,6 +62,32 @@ def size_of(scenario: Scenario) -> int:
     begun = 0 if scenario.begun is None else len(scenario.begun.items)
     others = len(scenario.clients) + len(scenario.lives) + len(scenario.clock_faults)
     return others + steps + disk + rests + begun
+
+
+def _smaller_plans(plan: Plan) -> Iterator[Plan]:
+    smaller = _smaller(plan) if isinstance(plan, Scenario) else _smaller_replicas(plan)
+    yield from cast("Iterator[Plan]", smaller)
+
+
+def _smaller_replicas(plan: ReplicaScenario) -> Iterator[ReplicaScenario]:
+    """Plans of replicas with something left out."""
+    for faults in _without(plan.faults):
+        yield attrs.evolve(plan, faults=faults)
+    if plan.network != NetworkPlan():
+        yield attrs.evolve(plan, network=NetworkPlan())
+    if any(plan.skews_ms):
+        yield attrs.evolve(plan, skews_ms=(0,) * plan.brokers)
+    if plan.sync_max_ms:
+        yield attrs.evolve(plan, sync_max_ms=0)
+    for clients in itertools.chain(_without(plan.clients), _fewer_steps(plan.clients)):
+        yield attrs.evolve(plan, clients=clients)
+
+
+def _fewer_steps(clients: tuple[ClientPlan, ...]) -> Iterator[tuple[ClientPlan, ...]]:
+    """Fewer steps, or messages, of one of the clients."""
+    for at, client in enumerate(clients):
+        for steps in itertools.chain(_without(client.steps), _shorter_sends(client.steps)):
+            yield (*clients[:at], attrs.evolve(client, steps=steps), *clients[at + 1 :])
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
@@ -95,11 +123,8 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield attrs.evolve(scenario, rots=rots)
     for cleanings_ms in _without(scenario.cleanings_ms):
         yield attrs.evolve(scenario, cleanings_ms=cleanings_ms)
-    for at, client in enumerate(scenario.clients):
-        for steps in itertools.chain(_without(client.steps), _shorter_sends(client.steps)):
-            changed = list(scenario.clients)
-            changed[at] = attrs.evolve(client, steps=steps)
-            yield attrs.evolve(scenario, clients=tuple(changed))
+    for clients in _fewer_steps(scenario.clients):
+        yield attrs.evolve(scenario, clients=clients)
 
 
 def _plainer_lives(scenario: Scenario) -> Iterator[Scenario]:

@@ -7,17 +7,13 @@ at from inside.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from itertools import filterfalse
 from random import Random
 
-import attrs
-import msgspec
 import trio
 
-from timermq.client.history import ClockStep, Deliver, Event, Fault, Send, Skip, Start
+from timermq.client.history import ClockStep, Event, Fault, Skip, Start
 from timermq.pipeline.quarantine.quarantine_record import Entry
 from timermq.remoting.command import Coding
 from timermq.timerstore.message import Message
@@ -27,11 +23,12 @@ from .disks.fault_plan import Fault as DiskError
 from .disks.fault_plan import FaultRule, FaultRules, Operation
 from .disks.memory_disk import MemoryDisk
 from .final_check import SETTLE_MAX, SETTLE_SECONDS, faults_in, is_drained, last_moment_ms
+from .outcome import Outcome, in_words
 from .process import DISK_SIZE, ROOT, Process, Surroundings
 from .recovery_rows import ROWS
 from .removed_segments import RemovedSegments
 from .rocketmq_store import begin, hand_back, lose
-from .rules.broken import Broken, Rule
+from .rules.broken import Broken
 from .rules.check import check
 from .scenario import DiskFault, FullDisk, Life, Rot, Scenario
 from .seen_messages import SeenMessages
@@ -54,34 +51,6 @@ RESTART_SECONDS = 1.0
 """From the end of a process that the disk has brought to the next one; doubled with each that does
 not come to take requests."""
 RESTART_SECONDS_MAX = 64.0
-
-
-@attrs.frozen(kw_only=True)
-class Outcome:
-    """What a simulation has done, and which promises were broken."""
-
-    scenario: Scenario
-    judged: Mapping[Rule, int]
-    """How many messages, arrivals or queues each rule was held against."""
-    events: tuple[Event, ...]
-    faults: tuple[str, ...]
-    """The broken promises; empty: all were kept."""
-    crashes: int
-    requests: int
-    """How many requests the clients have sent."""
-    virtual_ms: int
-    counts: Mapping[str, int]
-    """The counts of events, which show the parts that the plan has reached."""
-
-    @property
-    def operations(self) -> int:
-        """Requests, and messages that were sent or received."""
-        return self.requests + sum(isinstance(event, Send | Deliver) for event in self.events)
-
-    @property
-    def digest(self) -> str:
-        """A hash of the history: the same for the same seed, byte for byte."""
-        return hashlib.sha256(msgspec.json.Encoder().encode_lines(self.events)).hexdigest()
 
 
 class World:
@@ -164,6 +133,10 @@ class World:
         self._events.append(event)
         self._seen.hear(event)
 
+    def expects_error(self, event: str) -> bool:
+        """Whether the broker rightly logs an error: what was done to the files brings it."""
+        return self.damage.hear(event)
+
     @property
     def is_dying(self) -> bool:
         """Whether a process has ended, or is about to since its disk has failed."""
@@ -214,7 +187,7 @@ class World:
             scenario=self._scenario,
             judged=report.judged,
             events=tuple(self._events),
-            faults=(*self.faults, *map(_in_words, filterfalse(self._is_damage, report.broken))),
+            faults=(*self.faults, *map(in_words, filterfalse(self._is_damage, report.broken))),
             crashes=self._crashes,
             requests=sum(client.requests for client in self._clients),
             virtual_ms=virtual_ms,
@@ -383,11 +356,3 @@ class World:
             put=self._put,
             ledger=self._ledger,
         )
-
-
-def _in_words(broken: Broken) -> str:
-    places = ", ".join(line.rpartition(":")[2] for line in broken.lines)
-    return (
-        f"{broken.rule.name} {broken.message_id}: expected {broken.expected}, "
-        f"found {broken.found} (lines {places})"
-    )

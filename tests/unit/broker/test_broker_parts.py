@@ -33,6 +33,7 @@ OWN = {
     "send",
     "source",
     "started_ms",
+    "succession",
     "tls",
     "transactions",
 }

@@ -53,3 +53,10 @@ def test_an_unknown_fault_is_named() -> None:
     """An operator sees which word is wrong."""
     with pytest.raises(UsageError, match="'fire' is not a valid FaultKind"):
         asked("--faults", "kill,fire")
+
+
+def test_brokers_are_one_two_or_three() -> None:
+    """One, unless replicas are asked for."""
+    assert [asked().brokers, asked("--brokers", "2").brokers] == [1, 2]
+    with pytest.raises(UsageError):
+        asked("--brokers", "4")

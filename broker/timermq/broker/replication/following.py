@@ -9,7 +9,6 @@ Source: Java ``BrokerController.startService``, ``DefaultHAClient.run``.
 
 from __future__ import annotations
 
-import random
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -371,7 +370,7 @@ def follow(
     *,
     named: Callable[[], tuple[str | None, str | None]],
     open_stream: OpenStream,
-    draw: Callable[[], float] = random.random,
+    draw: Callable[[], float],
 ) -> Following:
     """The task of a broker.
 

@@ -54,6 +54,7 @@ class Replica(ABC):
     next_life: NextLife | None = None
     """How the broker goes on, once ``run`` has returned; None: it was stopped."""
     _open_stream: OpenStream
+    _draw: Callable[[], float]
     _stop_requested: trio.Event
 
     @abstractmethod
@@ -70,6 +71,7 @@ class Replica(ABC):
             self.tables,
             self.store,
             address=self.endpoint.address,
+            open_stream=self._open_stream,
             link=lambda: self.following,
             lead=self.lead,
             follow=self.follow,
@@ -107,6 +109,7 @@ class Replica(ABC):
             self.timer_store,
             named=self.name_servers.master,
             open_stream=self._open_stream,
+            draw=self._draw,
         )
         join_epochs(following, self.succession)
         return following

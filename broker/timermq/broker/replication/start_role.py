@@ -141,9 +141,18 @@ async def prepare_start(
         log.warning(
             "another replica leads", master=chosen.master, own_epoch=epoch, role=chosen.role.value
         )
+    if chosen.master in found and chosen != wanted:
+        # Or it would lead again at the next start, in an epoch that it has copied.
+        _keep(disk, root, note, chosen, found[chosen.master].last_epoch)
     if not chosen.role.is_master and chosen.master is not None:
         await _reconcile(disk, root, options, store_options, calls, chosen.master)
     return chosen.options(options)
+
+
+def _keep(disk: Disk, root: str, note: RoleNote | None, chosen: StartRole, epoch: int) -> None:
+    peers = () if note is None else note.peers
+    kept = RoleNote(role=chosen.role, epoch=epoch, master=chosen.master, peers=peers)
+    kept.with_peer(chosen.master).save(disk, root)
 
 
 async def _holder(options: BrokerOptions) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from timermq.timerstore.message_store import MessageStore
 
-from ..namesrv.name_server_link import open_tcp
+from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
 from ..tables import Tables
 from .agreement import Agreement
@@ -28,6 +28,7 @@ def succession_of(
     store: MessageStore,
     *,
     address: str,
+    open_stream: OpenStream,
     link: Callable[[], CopyLink],
     lead: Callable[[BrokerRole, Callable[[], None]], Awaitable[None]],
     follow: Callable[[], Awaitable[None]],
@@ -40,6 +41,7 @@ def succession_of(
         tables: Its tables.
         store: Its store.
         address: ``host:port`` at which others reach it.
+        open_stream: Opens connections to other replicas.
         link: See ``Succession``, as the others.
         lead: Lets it lead.
         follow: Parks it.
@@ -73,7 +75,7 @@ def succession_of(
         store=store,
         role=tables.role,
         epochs=EpochFile(store.disk, store.root),
-        calls=ReplicaCalls(open_tcp),
+        calls=ReplicaCalls(open_stream),
         link=link,
         lead=lead,
         follow=follow,

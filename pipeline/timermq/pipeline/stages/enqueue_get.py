@@ -57,6 +57,8 @@ class EnqueueGet:
     options: TimerOptions
     clock: Clock
     counts: TimerCounts
+    is_copy: bool = False
+    """The log is a copy that grows by single records: what belongs together may come apart."""
 
     async def run(self, sink: trio.MemorySendChannel[EnqueueBatch]) -> None:
         """Read and send until ``stopping``; then close ``sink``.
@@ -97,10 +99,17 @@ class EnqueueGet:
             # No batch has both: what the last run left, and what came since.
             count_max = min(count_max, left)
         units = queue.units(state.queue_offset, count_max)
+        if self.is_copy and len(units) and self._waits_for_more(units):
+            units = units[:-1]
         if not len(units):
             return None
         state.queue_offset += len(units)
         return self._batch(units["phy_offset"].astype(np.int64), units["size"].astype(np.int32))
+
+    def _waits_for_more(self, units: NDArray[np.void]) -> bool:
+        """Whether the last entry is a move whose message has not been copied yet."""
+        phy_offset, size, _ = units[-1].tolist()
+        return is_torn_move(self.store, self.store.commit_log.read(phy_offset, size))
 
     def _batch(self, offset_py: NDArray[np.int64], size_py: NDArray[np.int32]) -> EnqueueBatch:
         done = self.state.already_done

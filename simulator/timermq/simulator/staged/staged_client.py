@@ -43,11 +43,10 @@ from ..steps import (
 )
 from .staged_bulk import BulkLedger, StagedBulk
 from .staged_clock import StagedClock
-from .staged_link import StagedLink
+from .staged_link import Reachable, StagedLink
 from .staged_message import LOST, arrival_of, damage_of
-from .staged_network import StagedNetwork
 from .staged_quarantine import StagedQuarantine
-from .staged_sends import StagedSends
+from .staged_sends import StagedSends, is_doubtful
 from .staged_transactions import StagedTransactions
 
 PULL_COUNT = 32
@@ -73,7 +72,7 @@ class StagedClient:
         self,
         plan: ClientPlan,
         *,
-        network: StagedNetwork,
+        network: Reachable,
         clock: StagedClock,
         tell: Callable[[Event], None],
         complain: Callable[[str], None],
@@ -219,10 +218,7 @@ class StagedClient:
         deliver_ms, message_id = None, ""
         if answers is None:
             verdict = "refused"
-        elif answer is None or answer.code in (
-            ResponseCode.FLUSH_DISK_TIMEOUT,
-            ResponseCode.SYSTEM_ERROR,
-        ):
+        elif answer is None or is_doubtful(answer):
             verdict = "unknown"
         elif answer.code == ResponseCode.SUCCESS:
             verdict = answer.ext.get("verdict", "cancelled")

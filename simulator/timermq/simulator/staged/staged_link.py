@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
@@ -13,7 +14,7 @@ from timermq.broker.connection import LINGER
 from timermq.remoting import Command, FrameConnection, RequestCode
 
 from ..steps import Disconnect, Leaving
-from .staged_network import StagedListener, StagedNetwork
+from .staged_network import StagedListener
 from .staged_stream import StagedStream
 
 ANSWER_SECONDS = 8.0
@@ -31,6 +32,31 @@ CONNECT_SECONDS = 30.0
 """For so long a request waits for a broker that is not there."""
 
 
+class Reachable(Protocol):
+    """The place where a client connects: one broker, or one of several."""
+
+    @property
+    def listener(self) -> StagedListener | None:
+        """The listener that accepts there now; None while there is none."""
+        ...
+
+    async def wait_listening(self) -> None:
+        """Wait until there is a listener."""
+        ...
+
+    async def connect(self) -> StagedStream:
+        """Open a connection; OSError where there is no listener."""
+        ...
+
+    def seconds_of(self, size: int) -> float:
+        """Seconds that so many bytes take at most."""
+        ...
+
+    def is_elsewhere(self, answer: Command) -> bool:
+        """Whether an answer tells that another broker is to be asked."""
+        ...
+
+
 class StagedLink:
     """One connection after the other; opened by the first request.
 
@@ -43,7 +69,7 @@ class StagedLink:
 
     def __init__(
         self,
-        network: StagedNetwork,
+        network: Reachable,
         on_lost: Callable[[], None],
         counts: Counter[str],
         complain: Callable[[str], None],
@@ -106,6 +132,8 @@ class StagedLink:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.disconnect()
         if leaving is not None or None in answers.values():
+            self.disconnect()
+        if any(one is not None and self._network.is_elsewhere(one) for one in answers.values()):
             self.disconnect()
         for answer in answers.values():
             rule = "" if answer is None else (answer.remark or "").partition(":")[0]

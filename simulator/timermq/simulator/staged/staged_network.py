@@ -12,10 +12,13 @@ import errno
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import attrs
 import trio
+
+from timermq.remoting import Command
 
 from ..scenario import NetworkPlan
 from .staged_sockets import StagedSockets
@@ -101,8 +104,11 @@ class StagedNetwork:
         while self._listener is None:
             await self._listening.wait()
 
-    async def connect(self) -> StagedStream:
+    async def connect(self, stall: Callable[[], float] = lambda: 0.0) -> StagedStream:
         """Open a connection.
+
+        Args:
+            stall: Seconds that what is sent now is held up, beside its delay.
 
         Raises:
             OSError: There is no listener.
@@ -113,7 +119,7 @@ class StagedNetwork:
         longest = self._plan.delay_max_ms / 1000
         delay = self._draw.uniform(0, longest) if longest else 0.0
         wire = Wire(
-            draw_delay=lambda: self._draw.uniform(delay / 2, delay) if delay else 0.0,
+            draw_delay=lambda: stall() + (self._draw.uniform(delay / 2, delay) if delay else 0.0),
             cut=self._cut,
             window_size=self._plan.window_size,
         )
@@ -128,6 +134,11 @@ class StagedNetwork:
     def seconds_of(self, size: int) -> float:
         """Seconds that so many bytes take at most, one window behind the other."""
         return size / self._plan.window_size * self._plan.delay_max_ms / 1000
+
+    def is_elsewhere(self, answer: Command) -> bool:
+        """Whether an answer tells that another broker is to be asked: there is none."""
+        del answer
+        return False
 
     def cut_all(self) -> None:
         """The listening process is gone: every connection is cut, and there is no listener."""

@@ -17,6 +17,19 @@ from .staged_clock import StagedClock
 from .staged_link import StagedLink
 from .staged_message import body_of, fields_of, properties_of
 
+DOUBTFUL = (
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.SYSTEM_ERROR,
+)
+"""Answers to what is stored and may be lost all the same, or is not stored at all."""
+
+
+def is_doubtful(answer: Command) -> bool:
+    """Whether an answer leaves open what became of a request; a follower has taken nothing."""
+    return answer.code in DOUBTFUL and not (answer.remark or "").startswith("SLAVE:")
+
 
 @attrs.define(eq=False, kw_only=True)
 class StagedSends:
@@ -116,7 +129,7 @@ class StagedSends:
             )
             if "recallHandle" in answer.ext:
                 self.handles[item.number] = answer.ext["recallHandle"]
-        elif answer.code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SYSTEM_ERROR):
+        elif is_doubtful(answer):
             reason = (answer.remark or "")[:120]
             self.tell(Unknown(at_ms=at_ms, who=self.who, message_id=key, reason=reason))
         else:

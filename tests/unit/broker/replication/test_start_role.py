@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from timermq.broker.options import BrokerOptions
+from timermq.broker.replication.replica_calls import ReplicaCalls
 from timermq.broker.replication.role import BrokerRole
 from timermq.broker.replication.role_note import RoleNote
-from timermq.broker.replication.start_role import StartRole, TwoMastersError
+from timermq.broker.replication.start_role import StartRole, TwoMastersError, prepare_start
 from timermq.remoting.epoch_report import EpochReport
+from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.store_options import StoreOptions
 
 MASTER = StartRole(role=BrokerRole.ASYNC_MASTER)
+OTHER = "b:1"
 
 
 def follower(of: str | None) -> StartRole:
@@ -79,3 +84,30 @@ def test_the_note_counts_more_than_the_settings() -> None:
     assert MASTER.options(leads).first_role is BrokerRole.SYNC_MASTER
     changed = follower("b:1").options(leads)
     assert (changed.first_role, changed.follow, changed.broker_id) == (BrokerRole.SLAVE, "b:1", 1)
+
+
+class LeaderCalls(ReplicaCalls):
+    """Another replica that leads in epoch 3, and answers about that alone."""
+
+    def __init__(self) -> None:
+        async def refuse(host: str, port: int) -> trio.abc.Stream:
+            raise ConnectionRefusedError(f"{host}:{port}")
+
+        super().__init__(refuse)
+
+    async def epochs(self, address: str) -> EpochReport:
+        """The report of it, for any address."""
+        del address
+        return report(3)
+
+
+async def test_a_master_that_finds_another_one_notes_that_it_follows() -> None:
+    """Else it would lead at the next start, in the epoch that it has copied by then."""
+    disk = MemoryDisk()
+    RoleNote(role=BrokerRole.ASYNC_MASTER, epoch=2, peers=(OTHER,)).save(disk, "/store")
+
+    options = await prepare_start(disk, "/store", BrokerOptions(), StoreOptions(), LeaderCalls())
+    note = RoleNote.load(disk, "/store")
+
+    assert options.follow == OTHER
+    assert note == RoleNote(role=BrokerRole.SLAVE, epoch=3, master=OTHER, peers=(OTHER,))

@@ -1,0 +1,52 @@
+"""Simulated replicas: seeds keep every promise, and meet what they are drawn for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from timermq.client.history import Ack, Deliver
+from timermq.simulator.outcome import Outcome
+from timermq.simulator.replicas.replica_plan import draw_replicas
+from timermq.simulator.run import simulate
+
+DAYS = 0.005
+"""As long as one burst."""
+PAIRS = (1, 4, 5, 10, 19)
+TRIOS = (9, 15)
+
+
+@cache
+def outcome_of(seed: int, brokers: int) -> Outcome:
+    """What becomes of a fixed seed, in any number of tests."""
+    return simulate(draw_replicas(seed, brokers=brokers, days=DAYS))
+
+
+@pytest.mark.parametrize(
+    ("seed", "brokers"), [*((one, 2) for one in PAIRS), *((one, 3) for one in TRIOS)]
+)
+def test_a_fixed_seed_keeps_every_promise(seed: int, brokers: int) -> None:
+    """Nothing is lost, early or twice but what may be; and the logs of all are equal in the end."""
+    assert () == outcome_of(seed, brokers).faults
+
+
+def test_the_seeds_meet_what_befalls_replicas() -> None:
+    """Messages are sent and arrive, masters are lost, followers lead, and records are cut off."""
+    outcomes = [outcome_of(one, 2) for one in PAIRS]
+    counts = sum((Counter(one.counts) for one in outcomes), Counter[str]())
+    events = Counter(type(event) for one in outcomes for event in one.events)
+
+    assert events[Ack]
+    assert events[Deliver]
+    assert counts["replicas: promotions"]
+    assert counts["replicas: messages with lost records"]
+    assert {one.scenario.is_confirmed for one in outcomes} == {True, False}  # type: ignore[union-attr]
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    """Byte for byte, whatever ran before it in the process."""
+    again = simulate(draw_replicas(1, brokers=2, days=DAYS))
+
+    assert outcome_of(1, 2).digest == again.digest
