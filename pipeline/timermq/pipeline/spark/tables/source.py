@@ -146,7 +146,8 @@ class TableSource(DataSource):
     def schema(self) -> str:
         """All columns, or those of the option ``columns``."""
         keep_imports()
-        return self.reader_type.table.ddl(self.read_options.columns)
+        table = self.reader_type.table
+        return table.ddl(self.read_options.columns or table.all_names)
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
         """The reader of the columns of a schema."""
