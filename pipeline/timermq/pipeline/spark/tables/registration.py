@@ -56,8 +56,10 @@ def read_table(
     return spark.read.format(name).options(**_texts(name, store, options)).load()
 
 
-def read_stream(spark: SparkSession, name: str, store: str, **options: Moment | None) -> DataFrame:
-    """One table of a store as a stream; as ``read_table``.
+def read_stream(
+    spark: SparkSession, name: str, store: Stores, **options: Moment | None
+) -> DataFrame:
+    """One table of a store, or of several, as a stream; as ``read_table``.
 
     Raises:
         SparkJobError: The table is no stream, which ``readStream`` finds when a query starts.
