@@ -79,7 +79,7 @@ class Table:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The names of ``all_columns``."""
+        """The names of the columns as Spark shows them."""
         return tuple(column.name for column in self.all_columns)
 
     @property
