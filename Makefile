@@ -95,6 +95,7 @@ figures: $(STAMP)  ## measure all that docs/performance.md shows: three hours, 1
 	$(BIN)/python perf/bench_watch.py --keep
 	$(BIN)/python perf/bench_spark.py --count 10000000 --keep
 	$(BIN)/python perf/spark_linearity.py --keep
+	$(BIN)/python perf/spark_plan.py --count 3000000 --keep
 	$(BIN)/python perf/spark_schedule.py --keep
 	$(MAKE) docs
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from marked_place import filled
 
 from timermq.pipeline.recovery.timer_recovery import DECISIONS
+from timermq.timerlog.stretch_outline import DELETE, OUTLINE
 from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION
 from timermq.timerlog.unit import BLANK as TIMER_BLANK
 from timermq.timerlog.unit import UNIT as TIMER_UNIT
@@ -42,6 +43,8 @@ LAYOUTS: tuple[Layout, ...] = (
     EXTENSION,
     PAGE_HEAD,
     PAGE_TAIL,
+    OUTLINE,
+    DELETE,
     NOTE,
 )
 

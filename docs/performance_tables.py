@@ -335,6 +335,8 @@ def spark() -> list[str]:
         f"{schedule['lateness_p99_ms_max']:g} ms). Commit {schedule['machine']['commit']}.",
         "",
         _linearity(kept("spark_linearity")),
+        "",
+        _plan(kept("spark_plan")),
     ]
     return lines
 
@@ -352,6 +354,29 @@ def _linearity(result: Mapping[str, Any]) -> str:
         f"{result['normal_cpu_us_max']} µs. Among few the start of a job weighs most. Commit "
         f"{result['machine']['commit']}."
     )
+
+
+def _plan(result: Mapping[str, Any]) -> str:
+    """What a plan of all that waits reads, and a window of ten seconds."""
+    found = {(one["by"], one["read"]): one for one in result["plans"]}
+    plan, window = found["outlines", "all"], found["outlines", "ten seconds"]
+    units = found["units", "all"]
+    return (
+        f"Planned: all that waits of {result['count']:,} timers, of which {result['cancelled']:,} "
+        f"are cancelled, takes the planner {_megabytes(plan['plan_bytes'])} and "
+        f"{1000 * plan['plan_seconds']:.1f} ms with outlines, and "
+        f"{_megabytes(units['plan_bytes'])} and {1000 * units['plan_seconds']:.0f} ms without; a "
+        f"task is handed {plan['pickled_bytes_max']:,} bytes, and {units['pickled_bytes_max']:,}. "
+        f"The tasks of ten seconds, where moments grow with the order of sending, read "
+        f"{_megabytes(window['task_bytes'])} of {_megabytes(result['timer_log_bytes'])}"
+        f"{_cross(result['passes'])} (plan and window: at most "
+        f"{100 * result['share_max']:.0f} %); Spark counts them in "
+        f"{result['spark_window_seconds']:.2f} s. Commit {result['machine']['commit']}."
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 TABLES: Mapping[str, Callable[[], Sequence[str]]] = {

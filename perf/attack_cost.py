@@ -28,10 +28,10 @@ import attrs
 import result_files
 import trustme
 from attacks import ACCOUNT, ATTACKS, HANDSHAKES, SECRET, TOPIC, Target
-from served import Figure, Server, kept_answer, raise_file_limit, report, serving
+from served import Figure, Server, answered, kept_answer, raise_file_limit, report, serving
 
 from timermq.remoting import Command, RequestCode
-from timermq.remoting.connection import FrameConnection, encode_frame
+from timermq.remoting.connection import encode_frame
 from timermq.remoting.signature import ACCESS_KEY, SIGNATURE, SigningKey, signed_content
 from timermq.remoting.stored_message import decode_messages
 
@@ -85,7 +85,7 @@ class Client:
                     "properties": f"TIMER_DELIVER_MS\x01{deliver_ms}\x02",
                 }  # fmt: skip
                 begun = time.monotonic()
-                answer = _answer(
+                answer = answered(
                     connection, self.frame(RequestCode.SEND_MESSAGE, ext, b"%d" % deliver_ms)
                 )
                 self.answers_ms.append((time.monotonic() - begun) * 1000)
@@ -103,7 +103,7 @@ class Client:
                     "commitOffset": "0", "suspendTimeoutMillis": "1000", "subVersion": "0",
                     "subscription": "*", "expressionType": "TAG",
                 }  # fmt: skip
-                answer = _answer(connection, self.frame(RequestCode.PULL_MESSAGE, ext))
+                answer = answered(connection, self.frame(RequestCode.PULL_MESSAGE, ext))
                 now_ms = time.time() * 1000
                 if answer.code == 0:
                     found = decode_messages(answer.body)
@@ -111,15 +111,6 @@ class Client:
                     self.late_ms += [now_ms - int(one.body) for one in found]
                 elif answer.code == 17:  # the topic comes with the first send
                     time.sleep(PACE)
-
-
-def _answer(connection: socket.socket, frame: bytes) -> Command:
-    connection.sendall(frame)
-    frames = FrameConnection()
-    while True:
-        frames.receive_data(connection.recv(1 << 18))
-        for answer in frames.events():
-            return answer
 
 
 def besiege(name: str, seconds: float, *, signs: bool) -> list[Figure]:

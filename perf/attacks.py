@@ -18,10 +18,11 @@ from multiprocessing.synchronize import Event
 
 import attrs
 import lz4.frame
+from served import answered
 
 from timermq.broker.options import BrokerOptions
 from timermq.remoting import Command, LanguageCode, RequestCode
-from timermq.remoting.connection import FrameConnection, encode_frame
+from timermq.remoting.connection import encode_frame
 from timermq.remoting.signature import ACCESS_KEY, SIGNATURE, SigningKey, signed_content
 
 ATTACKER = "127.0.0.2"
@@ -92,12 +93,9 @@ class Target:
     def fill(self, *sends: bytes) -> None:
         """Messages in the attacker's topic; each is to be taken."""
         with self.connect() as connection:
-            frames = FrameConnection()
             for send in sends:
-                connection.sendall(send)
-                while not (answers := frames.events()):
-                    frames.receive_data(connection.recv(65_536))
-                assert answers[0].code == 0, answers[0].remark
+                answer = answered(connection, send)
+                assert answer.code == 0, answer.remark
 
 
 Attack = Callable[[Target, Event], None]

@@ -58,7 +58,7 @@ FLOOR = 0.6
 
 @attrs.frozen(eq=False)
 class Side:
-    """One of the two brokers."""
+    """A broker with access control, or one without, and a session on it."""
 
     broker: Broker
     session: Session

@@ -63,11 +63,19 @@ class Server:
 
 
 def answered(connection: socket.socket, frame: bytes) -> Command:
-    """The answer to one request."""
+    """The answer to one request.
+
+    Raises:
+        ConnectionError: The broker has closed the connection.
+        TimeoutError: It is silent for longer than the connection waits.
+    """
     connection.sendall(frame)
     frames = FrameConnection()
     while True:
-        frames.receive_data(connection.recv(65_536))
+        data = connection.recv(65_536)
+        if not data:
+            raise ConnectionError("expected an answer, found the connection closed by the broker")
+        frames.receive_data(data)
         for answer in frames.events():
             return answer
 

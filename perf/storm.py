@@ -99,7 +99,7 @@ def allocated(place: int, members: int) -> tuple[int, ...]:
 
 @attrs.define(eq=False)
 class Crowd:
-    """Clients that come back together."""
+    """Clients that connect again at the same time, and how far they are."""
 
     server: Server
     clients: int

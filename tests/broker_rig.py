@@ -14,6 +14,7 @@ import trio.testing
 from fakes import ManualClock, VirtualClock
 from timermq.broker.broker import Broker
 from timermq.broker.endpoint import Endpoint
+from timermq.broker.namesrv.name_server_link import OpenStream, open_tcp
 from timermq.broker.options import BrokerOptions
 from timermq.broker.session import Answer, Session, pack_born_host
 from timermq.pipeline.clock.clock import Clock, WatchedClock
@@ -103,6 +104,7 @@ def open_broker(
     listeners: tuple[trio.SocketListener, ...] = (),
     steady_ms: Callable[[], float] | None = None,
     address: str = ADDRESS,
+    open_stream: OpenStream = open_tcp,
 ) -> Broker:
     """A broker over a store in memory; without listeners no client connects to it.
 
@@ -132,6 +134,7 @@ def open_broker(
         options=options,
         clock=watched,
         work_seconds=trio.current_time,
+        open_stream=open_stream,
     )
 
 

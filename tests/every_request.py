@@ -293,8 +293,18 @@ MAKERS: Mapping[int, Maker] = {
         {},
         json.dumps({"topic": one.topic, "consumerGroup": one.group, "mode": "PULL"}).encode(),
     ),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: _nothing,
     RequestCode.GET_BROKER_HA_STATUS: _nothing,
     RequestCode.RESET_MASTER_FLUSH_OFFSET: lambda _: ({"masterFlushOffset": "0"}, b""),
+    RequestCode.GET_BROKER_EPOCH_CACHE: _nothing,
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED: lambda _: (
+        # Of the broker itself, which is no news.
+        {"masterAddress": "127.0.0.1:10911", "masterEpoch": "1", "masterBrokerId": "0"},
+        b"",
+    ),
+    RequestCode.LOG_DIGEST: lambda one: ({"offset": str(one.place), "size": "1"}, b""),
+    RequestCode.PROMOTE: _nothing,
+    RequestCode.DEMOTE: _nothing,
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: lambda one: ({}, f"{one.group}=1024".encode()),
     RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: lambda one: ({}, one.group.encode()),
     RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: _nothing,

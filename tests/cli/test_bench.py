@@ -28,6 +28,9 @@ ANSWERS = [
     "memory of pending",
     "ready after kill -9",
     "idle",
+    "steady followed",
+    "sync replicated",
+    "catch-up",
 ]
 
 
@@ -50,7 +53,7 @@ def test_one_question_as_a_table(timermq: RunProgram) -> None:
     done = timermq("bench", "idle", "--scale", "0.01")
 
     assert "% of a core" in done.out
-    assert len(QUESTIONS) == 9
+    assert len(QUESTIONS) == 10
 
 
 def test_a_figure_outside_its_floor_does_not_pass() -> None:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import trio
 
-from cli.program import SMALL_FILES, RunProgram
+from cli.program import SMALL_FILES, Ran, RunProgram
 from interop.serving import READY_SECONDS, free_port
 from interop.several import Several, serving_several
 from timermq.client import ClientError, Consumer, Producer
@@ -96,13 +96,21 @@ def test_any_message_is_found(timermq: RunProgram, two: Several) -> None:
 def test_one_picture(timermq: RunProgram, two: Several) -> None:
     """`top` shows the sum of both; its JSON has a snapshot of each."""
     spread(two, "Watched")
-    frame = timermq("top", "--once", "--namesrv", two.namesrv)
+
+    def of_topic(frame: str) -> list[str]:
+        return [line for line in frame.splitlines() if " Watched " in line and " 4 " in line]
+
+    def once() -> Ran:
+        return timermq("top", "--once", "--namesrv", two.namesrv)
+
+    # A message is sent before it has its place in the wheel.
+    wait_until(lambda: bool(of_topic(once().out)), READY_SECONDS, told=lambda: once().out)
+    frame = once()
     snapshots = timermq("top", "--once", "--json", "--namesrv", two.namesrv).rows
 
     assert (0, "") == (frame.code, frame.err)
     assert "2 brokers" in frame.out.splitlines()[0]
-    line = next(one for one in frame.out.splitlines() if " Watched " in one)
-    assert " 4 " in line
+    assert 1 == len(of_topic(frame.out))
     assert set(two.addresses) == {one["address"] for one in snapshots}
 
 

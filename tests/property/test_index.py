@@ -23,7 +23,7 @@ from fakes import START_MS, ManualClock
 from index_entries import IndexEntry, add_batch
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.index_layout import key_hash
-from timermq.timerstore.index_service import QUERY_COUNT_MAX, IndexService
+from timermq.timerstore.index_service import IndexService
 from timermq.timerstore.java_hash import hash_keys, java_hash
 
 KEYS = ("a", "b", "Aa", "BB", "标", "polygenelubricants")
@@ -32,6 +32,8 @@ DIRECTORY = "/store/index"
 FOREVER_MS = 1 << 60
 DISK_SIZE = 1 << 50
 BLOCK_SIZE = 4096
+COUNT_MAX = 64
+"""Positions that are asked for."""
 
 message_lists = st.lists(st.lists(st.sampled_from(KEYS), max_size=3), min_size=1, max_size=4)
 
@@ -181,12 +183,10 @@ class IndexModel:
                 if message.phy_offset >= self.log_min_py:
                     expected[found_hash].append(message.phy_offset)
         for key in KEYS:
-            found = self.index.query(
-                "T", key, count_max=QUERY_COUNT_MAX, begin_ms=0, end_ms=FOREVER_MS
-            )
+            found = self.index.query("T", key, count_max=COUNT_MAX, begin_ms=0, end_ms=FOREVER_MS)
             in_log = [offset_py for offset_py in found if offset_py >= self.log_min_py]
 
-            assert expected[key_hash(f"T#{key}")][:QUERY_COUNT_MAX] == in_log
+            assert expected[key_hash(f"T#{key}")][:COUNT_MAX] == in_log
         key_count = sum(len(message.keys) for message in self.messages)
 
         assert self.index.statistics().entry_count <= key_count

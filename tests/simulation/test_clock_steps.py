@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 
 import attrs
 import pytest
-import structlog.testing
 import trio
 
 from fakes import START_MS, VirtualClock
-from simulation.staged_service import (
-    QUIET_FILES,
-    Arrival,
-    arrivals,
-    running,
-    timed,
+from simulation.staged_service import QUIET_FILES
+from simulation.watched_service import (
+    DAY_MS,
+    HOUR_MS,
+    SECOND_MS,
+    WHEEL,
+    Life,
+    living,
+    new_disk,
+    put,
 )
-from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.clock.clock_watch import ClockState
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.stages.dequeue_get import STANDING_MS_MAX
 from timermq.pipeline.state.timer_options import TimerOptions
-from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.consume_queue import ConsumeQueue
-from timermq.timerstore.store_options import FlushDiskType, StoreOptions
+from timermq.timerstore.store_options import FlushDiskType
 
-SECOND_MS, HOUR_MS, DAY_MS = 1_000, 3_600_000, 86_400_000
 YEAR_MS = 365 * DAY_MS
-WHEEL = TimerOptions(
-    timer_roll_window_slot=3_600,
-    slots_total=7_200,
-    mapped_file_size_timer_log=5_200,
-    clock_check_interval_ms=10_000,
-    timer_flush_interval_ms=10_000,
-)
 QUIET_SYNC = attrs.evolve(
     QUIET_FILES, flush_disk_type=FlushDiskType.SYNC_FLUSH, file_reserved_time_hours=10 * 8_760
 )
-
-
-@attrs.frozen
-class Life:
-    """A service between a start and a stop."""
-
-    service: TimerMessageStore
-    clock: WatchedClock
-
-    def found(self) -> list[Arrival]:
-        """What has arrived, in order."""
-        return arrivals(self.service.store)
-
-    def bodies(self) -> list[str]:
-        """Bodies of what has arrived, in order."""
-        return [one.body for one in self.found()]
-
-
-@contextlib.asynccontextmanager
-async def living(
-    disk: MemoryDisk,
-    wall: VirtualClock,
-    *,
-    options: TimerOptions = WHEEL,
-    files: StoreOptions = QUIET_FILES,
-    stop: bool = True,
-) -> AsyncGenerator[Life]:
-    """A service on a watched clock, as the broker runs it."""
-    clock = WatchedClock(wall, options)
-    async with running(
-        disk, clock, store_options=files, timer_options=options, stop=stop
-    ) as service:
-        yield Life(service, clock)
-
-
-def put(life: Life, moments: dict[str, int]) -> None:
-    """Store messages for their moments."""
-    for body, deliver_ms in moments.items():
-        life.service.put([timed(body, deliver_ms)])
-
-
-def new_disk(wall: VirtualClock) -> MemoryDisk:
-    """An empty disk whose files have the times of the wall clock."""
-    return MemoryDisk(now_ms=wall.now_ms)
-
-
 STEPS = [1, SECOND_MS, HOUR_MS, 3 * DAY_MS, YEAR_MS]
 
 
@@ -167,33 +112,6 @@ async def test_a_jump_ahead_that_is_accepted(autojump_clock: trio.testing.MockCl
     assert sorted(moments) == sorted(found)
     # Also what lies beyond the window of an hour, rolls in the past and is enqueued again.
     assert sorted(found, key=moments.__getitem__) == found
-
-
-@pytest.mark.parametrize("down_ms", [2 * HOUR_MS, 6 * HOUR_MS])
-@pytest.mark.parametrize("stop", [True, False])
-async def test_an_outage_longer_than_the_window_or_the_wheel(
-    autojump_clock: trio.testing.MockClock, down_ms: int, stop: bool
-) -> None:
-    """What was due meanwhile goes out at once, in the order of its moments, rolled or not."""
-    wall = VirtualClock()
-    disk = new_disk(wall)
-    draw = random.Random(7)
-    moments = {f"m{n}": START_MS + draw.randint(10_000, 3 * HOUR_MS) for n in range(200)}
-    async with living(disk, wall, stop=stop) as life:
-        put(life, moments)
-        await trio.sleep(1)
-    if not stop:
-        disk.process_kill()
-    wall.step(down_ms)
-    due = [one for one in moments if moments[one] <= wall.now_ms()]
-    async with living(disk, wall, stop=stop) as life:
-        await trio.sleep(10)
-        at_once = life.bodies()
-        await trio.sleep(HOUR_MS / 1_000)
-        found = life.bodies()
-
-    assert sorted(due, key=moments.__getitem__) == at_once[: len(due)]
-    assert sorted(moments, key=moments.__getitem__) == found
 
 
 @pytest.mark.parametrize("step_ms", [-SECOND_MS, -HOUR_MS, -3 * DAY_MS])
@@ -466,43 +384,6 @@ async def test_a_stopped_clock_keeps_no_task_busy(autojump_clock: trio.testing.M
 
     assert 100 < looks < 100 * 20 * 20
     assert START_MS + 2_001 <= found.stored_ms <= START_MS + 2_001 + STANDING_MS_MAX
-
-
-async def test_an_outage_longer_than_the_wheel(autojump_clock: trio.testing.MockClock) -> None:
-    """Killed, ten days down, a wheel of seven: what is due in its order, the rest in its time."""
-    wall = VirtualClock()
-    disk = new_disk(wall)
-    options = TimerOptions(
-        timer_max_delay_sec=30 * 86_400,
-        clock_check_interval_ms=HOUR_MS,
-        timer_flush_interval_ms=HOUR_MS,
-    )
-    draw = random.Random(10)
-    moments = {f"m{n}": START_MS + draw.randint(10_000, 14 * DAY_MS) for n in range(400)}
-    async with living(disk, wall, options=options, stop=False) as life:
-        put(life, moments)
-        await trio.sleep(2)
-    disk.process_kill()
-    wall.step(10 * DAY_MS)
-    with structlog.testing.capture_logs() as logs:
-        async with living(disk, wall, options=options) as life:
-            state = life.clock.status().state
-            await trio.sleep(60)
-            due = life.bodies()
-            now_ms = wall.now_ms()
-            await trio.sleep(5 * 86_400)
-            found = life.found()
-
-    outage = [
-        one["by_ms"] for one in logs if one["event"].startswith("clock is ahead of the store")
-    ]
-    assert [True] == [abs(by_ms - 10 * DAY_MS) < 5_000 for by_ms in outage]
-    assert ClockState.SAFE == state
-    assert due == sorted(
-        (one for one, moment_ms in moments.items() if moment_ms <= now_ms), key=moments.__getitem__
-    )
-    assert sorted(moments) == sorted(one.body for one in found)
-    assert [one for one in found if one.stored_ms < moments[one.body]] == []
 
 
 @pytest.mark.parametrize("kill", [False, True])

@@ -6,29 +6,34 @@ of admission, or bytes are changed on the disk, as a broken broker or disk would
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import Random
-
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
 from fakes import START_MS, VirtualClock
+from simulation.poison import (
+    REFUSED_TOPIC,
+    SLOT_MS,
+    bodies,
+    entries,
+    javas,
+    only_entry,
+    poison,
+    put_poison,
+)
 from simulation.staged_service import (
-    HOST,
     QUIET_FILES,
     ROOT,
     SMALL_FILES,
     SMALL_WHEEL,
-    SYNC_FILES,
     arrivals,
     delete_of,
     running,
     timed,
 )
 from small_store import read_bodies
-from timermq.pipeline.quarantine.quarantine_record import Entry, State
+from timermq.pipeline.quarantine.quarantine_record import State
 from timermq.pipeline.quarantine.quarantine_release import Verdict
 from timermq.pipeline.records.cancel_verdict import CancelError, Wanted
 from timermq.pipeline.records.cancel_verdict import Verdict as CancelVerdict
@@ -40,44 +45,9 @@ from timermq.timerstore.message import Message
 from timermq.timerstore.record_layout import BODY_AT
 from timermq.timerstore.seal_page import SECTOR_SIZE
 from timermq.timerstore.seal_reader import remove_seals
-from timermq.timerstore.store_options import StoreOptions
 
-SLOT_MS = START_MS // 1000 * 1000 + 2_000
 LONG_NUMBER = "9" * 5_000
 """More digits than Python makes a number of."""
-
-
-def poison(*properties: str, body: bytes = b"poison", key: str = "P") -> Message:
-    """A record of the timer topic that admission never saw."""
-    text = "".join(one.replace("=", "\x01", 1) + "\x02" for one in (f"UNIQ_KEY={key}", *properties))
-    return Message(TIMER_TOPIC, 0, body, text.encode(), born_host=HOST)
-
-
-def javas(topic: str = "T", queue_id: str = "0", out_ms: object = SLOT_MS) -> tuple[str, ...]:
-    """The keys of a timer of RocketMQ's."""
-    return f"TIMER_OUT_MS={out_ms}", f"REAL_TOPIC={topic}", f"REAL_QID={queue_id}"
-
-
-def put_poison(service: TimerMessageStore, *messages: Message) -> None:
-    """Store messages behind the back of admission."""
-    for result in service.store.put(messages):
-        assert result.status.is_stored, result.remark
-
-
-def entries(service: TimerMessageStore) -> list[Entry]:
-    """The entries of the quarantine, in the order of the log."""
-    return [entry for entry, _ in service.quarantine.entries()]
-
-
-def only_entry(service: TimerMessageStore) -> Entry:
-    """The one message in quarantine."""
-    (entry,) = entries(service)
-    return entry
-
-
-def bodies(service: TimerMessageStore, topic: str = "T") -> list[str]:
-    """Bodies of what has arrived on a topic, in order."""
-    return [one.body for one in arrivals(service.store, topic)]
 
 
 POISONS = {
@@ -333,9 +303,6 @@ def begin_a_sector(service: TimerMessageStore) -> None:
     assert log.max_offset % SECTOR_SIZE == 0
 
 
-REFUSED_TOPIC = "%DLQ%" + "x" * 200
-
-
 @pytest.mark.parametrize("stop", [True, False])
 @pytest.mark.parametrize("topic", [REFUSED_TOPIC, "a b"])
 async def test_a_cancel_of_what_is_in_quarantine(
@@ -378,135 +345,6 @@ async def test_what_was_dropped_never_arrives_and_what_was_retried_has(
         cancel = service.cancellation.cancel
         assert cancel(Wanted(REFUSED_TOPIC, "P")).verdict is CancelVerdict.CANCELLED
         assert cancel(Wanted(REFUSED_TOPIC, "Q")).verdict is CancelVerdict.TOO_LATE
-
-
-# -- crashes --------------------------------------------------------------------------------------
-
-Crash = Callable[[MemoryDisk, int], None]
-
-
-def kill(disk: MemoryDisk, seed: int) -> None:
-    """What is in the page cache stays."""
-    disk.process_kill()
-
-
-def power_cut(disk: MemoryDisk, seed: int) -> None:
-    """Of what was not synced some sectors have reached the disk."""
-    disk.power_cut(Random(seed) if seed % 3 else None)
-
-
-@pytest.mark.parametrize("crash", [kill, power_cut])
-@pytest.mark.parametrize("files", [SYNC_FILES, SMALL_FILES], ids=["sync", "async"])
-async def test_a_crash_around_quarantine(
-    autojump_clock: MockClock, files: StoreOptions, crash: Crash
-) -> None:
-    """At any moment: in the end each is in quarantine once, and everything else has arrived."""
-    for seed in range(24):
-        disk, clock = MemoryDisk(), VirtualClock()
-        start_ms = clock.now_ms()
-        slot_ms = start_ms // 1000 * 1000 + 2_000
-        async with running(disk, clock, store_options=files, stop=False) as service:
-            service.put([timed("good", start_ms + 2_500)])
-            put_poison(
-                service,
-                poison(f"TIMER_OUT_MS={slot_ms}"),
-                poison(*javas(REFUSED_TOPIC, out_ms=slot_ms), key="Q"),
-            )
-            assert await service.store.wait_flushed(service.store.commit_log.max_offset)
-            await trio.sleep((0, 1.999, 2, 2.001, 3.001, 3.6)[seed % 6])
-            for _ in range(seed * 2):
-                await trio.lowlevel.checkpoint()
-        crash(disk, seed)
-        async with running(disk, clock, store_options=files) as service:
-            await trio.sleep(30)
-            assert sorted(one.unique_id for one in entries(service)) == ["P", "Q"], seed
-            assert bodies(service) == ["good"], seed
-            assert len(arrivals(service.store, QUARANTINE_TOPIC)) == 2, seed
-
-
-@pytest.mark.parametrize("crash", [kill, power_cut])
-@pytest.mark.parametrize("flushed", [True, False])
-async def test_a_crash_around_a_retry(
-    autojump_clock: MockClock, crash: Crash, flushed: bool
-) -> None:
-    """Either it has arrived and is done, or it is in quarantine; what was told stays true."""
-    outcomes: set[tuple[int, int]] = set()
-    for seed in range(40):
-        disk, clock = MemoryDisk(), VirtualClock()
-        async with running(disk, clock, store_options=SYNC_FILES, stop=False) as service:
-            body = bytes([65 + seed % 26]) * (600 + seed * 40)
-            put_poison(service, poison(body=body))
-            await trio.sleep(3)
-            origin_py = only_entry(service).origin_py
-            released = service.release.retry(origin_py, by="me", topic="T")
-            assert released.verdict is Verdict.RETRIED
-            if flushed:
-                assert await service.store.wait_flushed(released.end)
-        crash(disk, seed)
-        async with running(disk, clock, store_options=SYNC_FILES, stop=False) as service:
-            await trio.sleep(3)
-            outcome = len(arrivals(service.store)), len(entries(service))
-            assert outcome in ((1, 0), (0, 1)), seed
-            assert not flushed or outcome == (1, 0)
-            outcomes.add(outcome)
-            again = service.release.retry(origin_py, by="me", topic="T")
-            assert again.verdict is Verdict.RETRIED
-            assert await service.store.wait_flushed(again.end)
-        disk.power_cut()
-        async with running(disk, clock, store_options=SYNC_FILES) as service:
-            await trio.sleep(3)
-            assert (len(arrivals(service.store)), entries(service)) == (1, []), seed
-            assert service.quarantine.state(origin_py) is State.RETRIED
-    if crash is power_cut and not flushed:
-        assert (0, 1) in outcomes
-    else:
-        assert outcomes == {(1, 0)}
-
-
-async def test_a_mark_without_its_message_counts_as_nothing(autojump_clock: MockClock) -> None:
-    """A power cut has left the first of the two records of a retry; the second try is the one."""
-    disk, clock = MemoryDisk(), VirtualClock()
-    async with running(disk, clock, stop=False) as service:
-        put_poison(service, poison())
-        await trio.sleep(3)
-        origin_py = only_entry(service).origin_py
-        service.release.retry(origin_py, by="me", topic="T")
-        (arrival,) = arrivals(service.store)
-    disk.process_kill()
-    disk.power_cuts += 1
-    file = disk.open(f"{ROOT}/commitlog/{0:020}")
-    file.write(arrival.phy_offset, bytes(2_000))
-    for before in ([], ["between"]):
-        async with running(disk, clock) as service:
-            assert (bodies(service), only_entry(service).origin_py) == (before, origin_py)
-            service.put([timed("between", clock.now_ms())])
-    async with running(disk, clock) as service:
-        service.release.retry(origin_py, by="me", topic="T")
-    async with running(disk, clock) as service:
-        await trio.sleep(9)
-        assert (bodies(service), entries(service)) == (["between", "between", "poison"], [])
-
-
-@pytest.mark.parametrize("crash", [kill, power_cut])
-async def test_a_crash_after_a_drop(autojump_clock: MockClock, crash: Crash) -> None:
-    """What was told is true."""
-    disk, clock = MemoryDisk(), VirtualClock()
-    async with running(disk, clock, store_options=SYNC_FILES, stop=False) as service:
-        put_poison(service, poison())
-        await trio.sleep(3)
-        origin_py = only_entry(service).origin_py
-        dropped = service.release.drop(origin_py, by="me")
-        assert await service.store.wait_flushed(dropped.end)
-    crash(disk, 0)
-    async with running(disk, clock, store_options=SYNC_FILES) as service:
-        await trio.sleep(3)
-        assert entries(service) == []
-        retried = service.release.retry(origin_py, by="me", topic="T")
-        assert retried.verdict is Verdict.DROPPED
-        assert bodies(service) == []
-
-
-# -- files that are cleaned, disks that are full --------------------------------------------------
 
 
 async def test_what_is_in_quarantine_outlives_the_log(autojump_clock: MockClock) -> None:

@@ -1,1 +1,1 @@
-"""Backups of a store, in a directory or an object store: shipped, restored, asked by repairs."""
+"""Backups of a store in a directory or an object store: shipped, restored, used by repairs."""

@@ -67,19 +67,38 @@ class BackupObjects:
         yield from self.manifest.whole
         yield None
 
+    async def pieces_in(self, first: int, end: int) -> list[Piece]:
+        """The pieces with bytes of the log in [first, end), ascending.
+
+        Raises:
+            BackupError: A list of pieces is missing or damaged.
+            TargetError: The target cannot be read.
+        """
+        found: list[Piece] = []
+        for segment in self.segments():
+            if segment is None or (segment.start < end and segment.end > first):
+                found += await self.pieces_of(segment)
+        return [one for one in found if one.start < end and one.end > first]
+
+    async def part_of(self, piece: Piece, first: int, end: int) -> tuple[int, bytes]:
+        """The bytes of a piece in [first, end), and the position of the first of them.
+
+        Raises:
+            BackupError: The piece is missing or damaged.
+            TargetError: The target cannot be read.
+        """
+        data = await self.read(piece)
+        start = max(first, piece.start)
+        return start, data[start - piece.start : end - piece.start]
+
     async def bytes_of(self, first: int, end: int) -> bytes | None:
-        """Bytes of the log; None when the backup has not all of them.
+        """Bytes of the log, a few; None when the backup has not all of them.
 
         Raises:
             BackupError: An object is missing or damaged.
             TargetError: The target cannot be read.
         """
-        found = bytearray()
-        for segment in self.segments():
-            if segment is not None and (segment.start >= end or segment.end <= first):
-                continue
-            for piece in await self.pieces_of(segment):
-                if piece.start < end and piece.end > first:
-                    data = await self.read(piece)
-                    found += data[max(first - piece.start, 0) : end - piece.start]
-        return bytes(found) if len(found) == end - first else None
+        found = b""
+        for piece in await self.pieces_in(first, end):
+            found += (await self.part_of(piece, first, end))[1]
+        return found if len(found) == end - first else None

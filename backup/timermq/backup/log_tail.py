@@ -1,9 +1,9 @@
-"""The commit log of a store that may be served meanwhile, read piece by piece behind its records.
+"""The commit log of a store that a broker may be writing, read in pieces of whole records.
 
-Nothing is written, and no lock is taken. A record counts when it is whole by its lengths, position
-and checksum; the first that does not is the end for now. A broker may be in the middle of writing
-it: only what is there unchanged at a second look, with good records behind it or another segment,
-is damage. That is shipped as it is, for `store repair` to deal with.
+Nothing is written, and no lock is taken. A record is whole if its lengths, its position and its
+checksum fit. The first that is not is the end of the log for now, because a broker may be writing
+it. It is damage only if a second look finds the same bytes there, and good records or another
+segment behind them. Damage is shipped as it is, for `store repair` to deal with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from timermq.timerstore.mapped_file_queue import NAME_DIGITS
 from timermq.timerstore.record_places import LogPart, RecordPlaces
 
 PIECE_SIZE = 8 << 20
-"""Bytes after which a piece ends with the record: what is held in memory, and one object."""
+"""Bytes after which a piece ends with the record. A piece is held in memory, and is one object."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ class LogTail:
     root: str
     piece_size: int = PIECE_SIZE
     _doubt: tuple[int, bytes] | None = None
-    """Position that held no record at the last look, and what stood there."""
+    """Position at which the last look found no record, and the bytes there."""
 
     @property
     def has_doubt(self) -> bool:
@@ -84,7 +84,7 @@ class LogTail:
         Args:
             position: Where a record ends, or a segment begins.
             segment_size: Bytes of one segment.
-            is_stopped: No broker serves the store, so what is no record stays none.
+            is_stopped: No broker serves the store: what is no record now will not become one.
 
         Raises:
             OSError: The disk failed.
@@ -94,7 +94,7 @@ class LogTail:
         if file is None:
             return None
         with closing(file):
-            # Not mapped before something stands there: a file that is being made may be cut again.
+            # A file without data is not mapped: its broker may still change its length.
             if file.size() != segment_size or not self._may_go_on(file, position - start, start):
                 self._doubt = None
                 return None
@@ -126,7 +126,7 @@ class LogTail:
         return LogPiece(start=start + first, data=data, last_store_ms=store_ms, damaged=damaged)
 
     def _behind_damage(self, part: LogPart, at: int, is_stopped: bool) -> int | None:
-        """Where the log goes on behind what is no record; None where it may be its end."""
+        """Where the log goes on behind bytes that are no record; None if it may end there."""
         seen = (part.start + at, part.view[at : at + 512])
         if not is_stopped and self._doubt != seen:
             self._doubt = seen
@@ -148,7 +148,7 @@ class LogTail:
             return any(file.read(0, 8))
 
     def read(self, start: int, end: int, segment_size: int) -> bytes | None:
-        """Bytes inside one segment as they are; None when it is cleaned."""
+        """Bytes of the log inside one segment, unchecked; None when the segment is cleaned."""
         segment = start - start % segment_size
         file = self._open(segment)
         if file is None:
@@ -176,7 +176,7 @@ def are_records(data: bytes, position: int, *, ends_segment: bool) -> bool:
 
 
 def _sizes(data: bytes, position: int, *, ends_segment: bool) -> Iterator[int]:
-    """Sizes of the records; 0 for what is none, which ends it."""
+    """Sizes of the records one after the other; 0, as the last one, for bytes that are none."""
     at = 0
     while at < len(data):
         # Positions count from the first byte, as if a segment began with it.

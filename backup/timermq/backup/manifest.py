@@ -1,7 +1,8 @@
 """The manifest of a backup: which objects are the store, with a digest of each.
 
-One object, ``manifest``, replaced whole: a backup is what its manifest names, and everything else
-is garbage of a shipper that was killed. Its first line is the SHA-256 of the rest, which is JSON.
+It is one object, ``manifest``, which is replaced as a whole. A backup consists of what its manifest
+names; all other objects are garbage, such as a killed shipper leaves. The first line of the object
+is the SHA-256 of the rest, which is JSON.
 
 ==========================  ==========================================================
 object                      holds
@@ -37,7 +38,7 @@ def digest(data: bytes) -> str:
 
 @attrs.frozen(kw_only=True)
 class Stored:
-    """One object of a backup."""
+    """An object of a backup, by its name and the digest of its bytes."""
 
     name: str
     sha256: str
@@ -74,7 +75,7 @@ class Manifest:
     run: str = ""
     """The process that wrote it."""
     shipped_ms: int = 0
-    """What was in the log at this time is in the backup, epoch ms."""
+    """Time of the last look at the log, epoch ms: all that was in the log then is in the backup."""
     segment_size: int = 0
     """Bytes of one segment; 0 while the store has none."""
     whole: tuple[WholeSegment, ...] = ()
@@ -86,7 +87,7 @@ class Manifest:
     damaged: int = 0
     """Bytes of the log that were damaged in the store when they were shipped."""
     is_complete: bool = False
-    """The log was once shipped to its end, and the tables are of that time or newer."""
+    """The log was shipped to its end at least once; the tables are of that time or newer."""
     tables: Mapping[str, Stored] = attrs.field(factory=dict[str, Stored])
     """Path below ``config/`` to its object."""
 
@@ -103,13 +104,13 @@ class Manifest:
         return parts[-1].end if parts else 0
 
     def objects(self) -> Iterator[str]:
-        """The names of all objects it names, but of those that lists name."""
+        """The names of all objects that it names itself; lists of pieces name more."""
         yield MANIFEST
         for one in (*self.whole, *self.pieces, *self.tables.values()):
             yield one.name
 
     def encode(self) -> bytes:
-        """As its object holds it."""
+        """The bytes of the manifest's object."""
         text = json.dumps(cattrs.unstructure(self), separators=(",", ":")).encode()
         return digest(text).encode() + b"\n" + text
 

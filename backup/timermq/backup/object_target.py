@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRIES: RetryConfig = {"max_retries": 2, "retry_timeout": datetime.timedelta(seconds=10)}
-"""Few and soon: the shipper says that the target refuses, and tries again itself."""
+"""Few and soon: the shipper logs that the target refuses, and retries by itself."""
 
 
 class ObjectTarget:
@@ -31,7 +31,7 @@ class ObjectTarget:
         url: Of the object store, with bucket and prefix.
 
     Raises:
-        TargetError: The URL is none, or a setting of the environment is wrong.
+        TargetError: The URL is not valid, or a setting of the environment is wrong.
         ModuleNotFoundError: The extra ``backup`` is not installed.
     """
 
@@ -85,7 +85,7 @@ class ObjectTarget:
         await self._call(removed)
 
     async def _call(self, call: Callable[[], T]) -> T:
-        """Run a call in a thread; when the caller is cancelled it is left to end by itself."""
+        """Run a call in a thread, which is left to end by itself if the caller is cancelled."""
         from obstore.exceptions import BaseError
 
         try:

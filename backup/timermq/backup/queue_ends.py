@@ -1,8 +1,8 @@
-"""Ends of queues whose records are all cleaned: nothing in the log of a backup tells them.
+"""Ends of queues whose records are all cleaned: the log of a backup does not tell them.
 
-A restored store would number such a queue from 0 again, and groups that committed higher offsets
-would not see its next messages. So the ends are noted in the list of queues
-(``config/consumeQueues.json``, see ``queue_register``), by which a start goes on.
+A restored store would number such a queue from 0 again, and groups that have committed higher
+offsets would miss its next messages. So the ends are added to the list of queues in the backup
+(``config/consumeQueues.json``, see ``queue_register``), from which a start takes them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def with_ends(data: bytes | None, ends: Mapping[QueueKey, int]) -> bytes | None:
 
     Args:
         data: The file; None when there is none.
-        ends: What it has to tell at least.
+        ends: Next offsets of queues; a higher one in the file stays.
     """
     if not ends:
         return data

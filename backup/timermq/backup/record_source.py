@@ -1,9 +1,9 @@
 """Damaged bytes of a stopped store's commit log, put back as a backup has them.
 
-What is put back are the very bytes that were there, so they fit their seals. Bytes of the backup
-count only if they are whole records from the hole's first byte to its last, and what stands before
-or behind them is in the store too: that of another store has other times and ids there. A sector
-counts if it fits its seal. A repair afterwards finds the rest.
+The bytes are those that were there before the damage, so they fit their seals. A hole is filled if
+the backup has whole records from its first byte to its last, and if the bytes before it or behind
+it are the same in the store and in the backup: a backup of another store has other times and ids
+there. A sector is filled if the backup's bytes fit its seal. What is left, a repair deals with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from contextlib import closing
 import attrs
 
 from timermq.repair.backup import Backup
-from timermq.repair.damage_fill import Fill
 from timermq.repair.seal_check import damaged_sectors
 from timermq.repair.segment_row import SegmentRow
 from timermq.repair.store_check import CheckedStore
@@ -33,16 +32,21 @@ NEIGHBOUR_SIZE = 512
 
 @attrs.frozen(kw_only=True)
 class PutBack:
-    """Bytes that were damaged, and are as they were."""
+    """Damaged bytes of the commit log that are as they were before."""
 
     position: int
     """In the commit log."""
     size: int
 
+    @property
+    def end(self) -> int:
+        """Position behind the last of them."""
+        return self.position + self.size
+
 
 @attrs.define(eq=False, kw_only=True)
 class RecordSource:
-    """A backup as the source of what a store has lost; ``run`` puts it back.
+    """A backup, from which ``run`` puts back what a store has lost.
 
     Args:
         objects: Of the backup.
@@ -53,7 +57,9 @@ class RecordSource:
     store: CheckedStore
 
     async def run(self) -> list[PutBack]:
-        """Put back what the backup has of the damage; the segments have a backup in the store.
+        """Put back what the backup has of the damaged bytes.
+
+        Each segment that is changed is copied into the store's ``aside/`` first.
 
         Raises:
             StoreLockedError: A broker serves the store.
@@ -62,7 +68,7 @@ class RecordSource:
             NoRoomError: No room to keep an original.
             OSError: The disk refused; a repair can be run again.
 
-        Cancellation: as a kill: it can be run again.
+        Cancellation: as after a kill: some bytes are put back, and it can be run again.
         """
         store = self.store
         lock = StoreLock(store.disk, store.root)
@@ -74,15 +80,14 @@ class RecordSource:
                 for _ in log.run():
                     pass
                 self._expect_size(log.row)
-                size = log.row.segment_size
-                fills = await self._of_holes(log.holes, log.row)
-                fills += await self._of_sectors(damaged, size)
-                self._write(fills, log.row)
+                put_back = await self._in_holes(log.holes, log.row)
+                put_back += await self._in_sectors(damaged, log.row.segment_size)
+                await self._write(put_back, log.row)
             finally:
                 log.close()
         finally:
             lock.release()
-        return [PutBack(position=one.position, size=len(one.data)) for one in fills]
+        return put_back
 
     def _expect_size(self, row: SegmentRow) -> None:
         found = self.objects.manifest.segment_size
@@ -93,36 +98,52 @@ class RecordSource:
                 "backup of this store"
             )
 
-    async def _of_holes(self, holes: Sequence[Hole], row: SegmentRow) -> list[Fill]:
-        found: list[Fill] = []
+    async def _in_holes(self, holes: Sequence[Hole], row: SegmentRow) -> list[PutBack]:
+        """Holes that the backup can fill; of holes side by side the outer ends are compared."""
+        runs: list[list[PutBack]] = []
         for hole in holes:
-            data = await self.objects.bytes_of(hole.position, hole.end)
-            ends_segment = hole.end % row.segment_size == 0
-            if (
-                data is not None
-                and are_records(data, hole.position, ends_segment=ends_segment)
-                and await self._has_neighbour(hole, row)
-            ):
-                found.append(Fill(hole.position, data))
-        return found
+            if await self._has_records(hole, row.segment_size):
+                if not runs or runs[-1][-1].end != hole.position:
+                    runs.append([])
+                runs[-1].append(PutBack(position=hole.position, size=hole.size))
+        return [
+            one
+            for each in runs
+            if await self._has_neighbour(each[0].position, each[-1].end, row)
+            for one in each
+        ]
 
-    async def _has_neighbour(self, hole: Hole, row: SegmentRow) -> bool:
-        """Whether store and backup have the same before a hole, or behind it."""
+    async def _has_records(self, hole: Hole, segment_size: int) -> bool:
+        """Whether the backup has whole records from the first byte of a hole to its last."""
+        at = hole.position
+        # A piece ends with a record, so each is looked at by itself: a hole may be a gigabyte.
+        for piece in await self.objects.pieces_in(hole.position, hole.end):
+            position, data = await self.objects.part_of(piece, hole.position, hole.end)
+            end = position + len(data)
+            if position != at or not are_records(
+                data, position, ends_segment=end % segment_size == 0
+            ):
+                return False
+            at = end
+        return at == hole.end
+
+    async def _has_neighbour(self, start: int, end: int, row: SegmentRow) -> bool:
+        """Whether store and backup have the same before a stretch of the log, or behind it."""
         manifest, size = self.objects.manifest, row.segment_size
-        before = (hole.position - 1) // size * size
-        behind = (hole.end // size + 1) * size
-        for first, end in (
-            (max(hole.position - NEIGHBOUR_SIZE, before, manifest.start), hole.position),
-            (hole.end, min(hole.end + NEIGHBOUR_SIZE, behind, manifest.end)),
+        before = (start - 1) // size * size
+        behind = (end // size + 1) * size
+        for first, last in (
+            (max(start - NEIGHBOUR_SIZE, before, manifest.start), start),
+            (end, min(end + NEIGHBOUR_SIZE, behind, manifest.end)),
         ):
-            data = row.read(first, end - first) if first < end else b""
-            if any(data) and data == await self.objects.bytes_of(first, end):
+            data = row.read(first, last - first) if first < last else b""
+            if any(data) and data == await self.objects.bytes_of(first, last):
                 return True
         return False
 
-    async def _of_sectors(self, sectors: Sequence[int], segment_size: int) -> list[Fill]:
+    async def _in_sectors(self, sectors: Sequence[int], segment_size: int) -> list[PutBack]:
         """Sectors that fit their seals as the backup has them."""
-        found: list[Fill] = []
+        found: list[PutBack] = []
         seals = SealReader(self.store.disk, f"{self.store.root}/commitlog")
         for sector in sectors:
             start = sector - sector % segment_size
@@ -135,22 +156,24 @@ class RecordSource:
             size = 0 if page is None else min(page.covered - rest, SECTOR_SIZE)
             data = await self.objects.bytes_of(sector, sector + size) if size > 0 else None
             if page and data and seals_of(data)[0] == page.seals[rest // SECTOR_SIZE]:
-                found.append(Fill(sector, data))
+                found.append(PutBack(position=sector, size=size))
         return found
 
-    def _write(self, fills: Sequence[Fill], row: SegmentRow) -> None:
+    async def _write(self, put_back: Sequence[PutBack], row: SegmentRow) -> None:
         """Write into segments, durably; each has a backup before."""
         store = self.store
         # A millisecond before that of the repair that follows, which has a directory of its own.
         backup = Backup(store.disk, store.root, store.now_ms - 1)
         row.close()  # lengths change
-        for start in sorted({fill.position - fill.position % row.segment_size for fill in fills}):
+        for start in sorted({one.position - one.position % row.segment_size for one in put_back}):
             path = row.path_of(start)
             backup.copy(path)
             with closing(store.disk.open(f"{store.root}/{path}", create=True)) as file:
                 file.allocate(row.segment_size)
-                for fill in fills:
-                    if start <= fill.position < start + row.segment_size:
-                        file.write(fill.position - start, fill.data)
+                for one in put_back:
+                    if start <= one.position < start + row.segment_size:
+                        for piece in await self.objects.pieces_in(one.position, one.end):
+                            at, data = await self.objects.part_of(piece, one.position, one.end)
+                            file.write(at - start, data)
                 store.disk.sync_now(file)
             store.disk.sync_dir_now(f"{store.root}/{row.directory}")

@@ -1,8 +1,8 @@
 """Makes a store of a backup: the commit log and the tables, each object compared with its digest.
 
-All else is derived: the first start makes queues, index, timer log and wheel from the log, as after
-a kill. Until all is written a file in ``commitlog/`` that belongs to no log keeps a broker from
-serving the directory.
+All else is derived from the log: as after a kill, the first start makes queues, index, timer log
+and wheel. Until the log and the tables are written, a file in ``commitlog/`` that is no segment
+keeps brokers from serving the directory.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .tables import DIRECTORY
 from .target import BackupError
 
 UNFINISHED = "restore-is-not-finished"
-"""The file in ``commitlog/`` as long as the store is not whole."""
+"""Name of the file in ``commitlog/`` while the store is not whole."""
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of the log of how many are written."""
+"""Is told how many bytes of the log are written, and how many there are."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -51,7 +51,7 @@ class Restore:
             TargetError: The target cannot be read.
             OSError: The disk refused.
 
-        Cancellation: as after an error: the directory holds no store, and can be removed.
+        Cancellation: as after an error: the directory holds no store, and is to be removed.
         """
         found = self.disk.list_dir(self.root)
         if found:
@@ -90,7 +90,7 @@ class Restore:
                 at = pieces[-1].end
 
     async def _write_segment(self, at: int, pieces: Sequence[Piece]) -> None:
-        """Write a segment whose first byte in the backup must be at a position."""
+        """Write a segment of which the backup has all pieces from a position on."""
         manifest = self.objects.manifest
         start = at - at % manifest.segment_size
         path = f"{self.root}/commitlog/{start:0{NAME_DIGITS}d}"

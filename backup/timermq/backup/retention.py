@@ -1,4 +1,4 @@
-"""The segments that a backup keeps: decided here, from manifests and times alone."""
+"""Which segments a backup keeps, decided by manifests and times alone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def without_cleaned(manifest: Manifest, oldest: int, before_ms: int) -> Manifest
 
 
 def begun_at(manifest: Manifest, start: int, segment_size: int) -> Manifest:
-    """A manifest whose log begins at a position, for what stood before it is not to be had.
+    """A manifest that goes on at the store's oldest segment.
+
+    It loses its log if there is a gap before that segment: the records between were cleaned.
 
     Args:
-        manifest: Of the backup; one that ends at the position, or behind it, stays as it is.
+        manifest: Of the backup; its log stays if it ends at the segment's start, or behind it.
         start: Start of the store's oldest segment.
         segment_size: Bytes of one segment.
     """

@@ -1,8 +1,8 @@
-"""Whether a backup is of a store's log, and how far: what a shipper asks before it goes on.
+"""Up to where a backup has the same log as a store: compared before a shipper goes on.
 
-A power cut may take records that were shipped, and the broker then writes others in their place.
-The backup is cut there: what it had more was not in the store any more. A piece whose records are
-damaged in the store, with the log going on behind it, stays: `store repair --from` needs it.
+A power cut may take records from the store that were shipped, and the broker then writes others in
+their place. The backup is cut there, because the store no longer has the rest. But a piece whose
+records are damaged in the store, with good records behind, stays: `store repair --from` needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .target import BackupError
 
 @attrs.frozen
 class SameLog:
-    """A backup and the log that it may be of.
+    """A backup, and the log that is compared with it.
 
     Args:
         objects: Of the backup.

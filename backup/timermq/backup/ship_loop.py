@@ -14,7 +14,7 @@ log = structlog.get_logger("timermq.backup.ship_loop")
 PAUSE_MAX_MS = 30_000
 """Pause between two tries of a target that refuses, at most."""
 SETTLING_ROUNDS = 3
-"""Rounds of a single shipping: a served log may end within a record once, hardly twice."""
+"""Rounds of ``ship_once`` at most: a served log may end within a record, but hardly twice."""
 
 
 async def ship_once(shipper: Shipper) -> Shipped:
@@ -36,12 +36,12 @@ async def ship_once(shipper: Shipper) -> Shipped:
 async def ship_on(
     shipper: Shipper, every_ms: int, sleep_ms: Callable[[int], Awaitable[None]]
 ) -> None:
-    """Ship until cancelled; a target that refuses is asked again, with longer and longer pauses.
+    """Ship until cancelled; a target that refuses is asked again, after growing pauses.
 
     Args:
         shipper: Of the store.
         every_ms: Pause between two rounds.
-        sleep_ms: Waits so long.
+        sleep_ms: Waits so many milliseconds.
 
     Raises:
         BackupError: It is no target for this store.

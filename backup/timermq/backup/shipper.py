@@ -1,8 +1,9 @@
 """Ships a store to a target: what is new in the log, then the tables, then the manifest.
 
-A round puts objects under new names, and last the manifest that names them. One that is killed, or
-that the target refuses, leaves the backup as the manifest before says; what it had put is garbage.
-Garbage is removed when no restore can be reading it any more.
+A round puts objects under new names, and then the manifest that names them. A round that is killed,
+or that the target refuses, leaves the manifest before it, and with it the backup as it was. The
+objects that the round had put are garbage: no manifest names them. Garbage is removed after a time
+in which a restore that still reads it can end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from .manifest import (
     Piece,
     Stored,
     WholeSegment,
-    decode_list,
     digest,
     encode_list,
 )
@@ -37,27 +37,27 @@ from .target import BackupError, Target, TargetError
 log = structlog.get_logger("timermq.backup.shipper")
 
 PROGRESS_SIZE = 256 << 20
-"""Bytes after which a long round puts a manifest: what a kill makes ship again."""
+"""Bytes after which a long round puts a manifest: at most so much is shipped again after a kill."""
 MERGE_COUNT = 32
-"""Small pieces of the newest segment that are put together."""
+"""Small pieces of the newest segment from which on they are merged into larger objects."""
 GARBAGE_MS = 600_000
-"""How long an object stays that no manifest names any more: a restore may be reading it."""
+"""How long an object stays after the last manifest that named it: a restore may be reading it."""
 QUIET_MS = 60_000
-"""A manifest is put at least so often: its time says that the shipper lives."""
+"""Longest time between two manifests, also without news: their time shows that a shipper runs."""
 FOLDERS = ("log/", "list/", "table/")
 """Beginnings of the names of all objects but the manifest."""
 
 
 @attrs.frozen(kw_only=True)
 class Shipped:
-    """The result of one round."""
+    """What one round has shipped, and whether another one would find more."""
 
     end: int
     """End of the log in the backup."""
     size: int
     """Bytes of the log that were shipped."""
     is_settled: bool
-    """A second look at the end of the log would find nothing else."""
+    """Another round would find no more at the end of the log, unless messages come."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -69,8 +69,8 @@ class Shipper:
         root: Its directory.
         target: Of the backup.
         now_ms: The wall clock, epoch ms.
-        keep_ms: How long segments stay in the backup that are cleaned in the store, by the store
-            time of their newest record.
+        keep_ms: Age of its newest record at which a segment leaves the backup, once the store has
+            cleaned it.
         is_served: Whether a broker serves the store.
         queue_file_size: Bytes of one file of a queue.
         piece_size: Bytes of one object; smaller in tests.
@@ -86,20 +86,20 @@ class Shipper:
     piece_size: int = PIECE_SIZE
     tail: LogTail = attrs.field(init=False)
     manifest: Manifest = attrs.field(factory=Manifest, init=False)
-    """As the target has it."""
+    """The manifest in the target, when ``_is_known``."""
     _tables: Tables = attrs.field(init=False)
     _run: str = attrs.field(factory=lambda: uuid.uuid4().hex[:12], init=False)
     _count: int = attrs.field(default=0, init=False)
     """Objects put by this process."""
     _bytes: bytes | None = attrs.field(default=None, init=False)
-    """The manifest's object; None when there is none."""
+    """The bytes of the manifest's object; None when there is none."""
     _is_known: bool = attrs.field(default=False, init=False)
-    """``manifest`` is that of the target and fits the store."""
+    """``manifest`` is that of the target, and its log is that of the store."""
     _has_listed: bool = attrs.field(default=False, init=False)
     _queue_ends: tuple[int, dict[QueueKey, int]] = attrs.field(default=(0, {}), init=False)
     """Start of the log, and the ends of the queues that had nothing in it then."""
     _put_names: list[str] = attrs.field(factory=list[str], init=False)
-    """Objects put in this round, and those that its manifest no longer names."""
+    """Objects put since the last manifest, and those that the next one no longer names."""
     _garbage: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     """Object to the time at which it may be removed, epoch ms."""
 
@@ -112,8 +112,8 @@ class Shipper:
 
         Raises:
             TargetError: The target refused; the next round begins again.
-            BackupError: The target holds the backup of another store, or another process ships
-                to it.
+            BackupError: The target holds the backup of another store or a damaged one, or another
+                process ships to it.
             OSError: The disk of the store failed.
 
         Cancellation: the backup is as the last manifest says.
@@ -168,7 +168,7 @@ class Shipper:
                 unsaved = 0
 
     def _begun(self, manifest: Manifest, oldest: int, segment_size: int) -> Manifest:
-        """The manifest that the log can be added to."""
+        """The manifest to which pieces can be added; it begins again where the log has a gap."""
         if manifest.segment_size not in (0, segment_size):
             raise BackupError(
                 f"{self.target.place}: expected a backup with segments of {segment_size} bytes, as "
@@ -196,7 +196,7 @@ class Shipper:
         return await self._close(manifest) if piece.end % manifest.segment_size == 0 else manifest
 
     async def _close(self, manifest: Manifest) -> Manifest:
-        """The manifest whose newest segment is whole."""
+        """The manifest with its newest segment closed: its pieces are in a list of their own."""
         manifest = await self._merge(manifest)
         first, last = manifest.pieces[0], manifest.pieces[-1]
         stored = await self._put(f"list/{first.start:020d}", encode_list(manifest.pieces))
@@ -210,7 +210,7 @@ class Shipper:
         return attrs.evolve(manifest, whole=(*manifest.whole, segment), pieces=())
 
     async def _merge(self, manifest: Manifest) -> Manifest:
-        """The manifest with small neighbours put together; what the store has no more stays."""
+        """The manifest with small neighbours merged; pieces that the store has cleaned stay."""
         pieces: list[Piece] = []
         for group in _groups(manifest.pieces, self.piece_size):
             data = None
@@ -231,7 +231,7 @@ class Shipper:
     # -- tables, manifest, garbage ----------------------------------------------------------------
 
     def _positions(self) -> dict[str, bytes]:
-        """The tables with positions, as they are before the log is looked at."""
+        """The tables with positions, read before the log: they tell of no more than it has."""
         start, _ = self.tail.oldest() or (0, 0)
         if start != self._queue_ends[0]:
             ends = cleaned_queue_ends(self.disk, self.root, self.queue_file_size, start)
@@ -285,8 +285,14 @@ class Shipper:
         return sides[0], sides[1]
 
     async def _names_in(self, segment: WholeSegment) -> set[str]:
-        data = await self.target.get(segment.name)
-        return set() if data is None else {one.name for one in decode_list(data)}
+        """Names of the pieces of a segment.
+
+        Raises:
+            BackupError: The list of them is missing or damaged: no piece of it may be taken for
+                garbage.
+        """
+        objects = BackupObjects(self.target, self.manifest)
+        return {one.name for one in await objects.pieces_of(segment)}
 
     def _throw_away(self, names: Iterable[str]) -> None:
         for name in names:
@@ -343,7 +349,7 @@ class Shipper:
 
 
 def _groups(pieces: Sequence[Piece], size_max: int) -> list[list[Piece]]:
-    """Neighbours that have room in one object."""
+    """Pieces grouped with those neighbours with which they have room in one object."""
     groups: list[list[Piece]] = []
     room = 0
     for piece in pieces:

@@ -1,9 +1,9 @@
 """The tables of a store: the files of ``config/`` that a restored store needs.
 
-Left out is what a start makes again from the log (``timercheck``), what tells of these very files
-(``.sum``), and second copies. A table may hold positions in the log and in queues: such a one is
-read before the log, so that it never tells of more than the log of the backup has. Topics and
-groups are read after it, so that what the log holds has its topic.
+Not shipped are files that a start makes again from the log (``timercheck``), checksums of files
+(``.sum``), and second copies. Tables with positions in the log or in queues are read before the
+log, so that they never tell of more than the log of the backup has. Topics and groups are read
+after it, so that each message of the backup has its topic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from timermq.timerstore.disk import Disk
 
 DIRECTORY = "config"
 SECOND = ".bak"
-"""End of the name of the file as it was before; it counts while a save has moved the first."""
+"""End of the name of the file as it was before. It is read while a save has moved the first one."""
 LEFT_OUT = (SECOND, ".sum", ".tmp", ".damaged", "timercheck", "timermetrics", "timermq-scrub")
 """Ends of the names of files that are not shipped."""
 WITHOUT_POSITIONS = ("topics.json", "subscriptionGroup.json")
@@ -36,7 +36,7 @@ class Tables:
     """Path below ``config/`` to the bytes at the last look."""
 
     def read(self, *, with_positions: bool) -> dict[str, bytes]:
-        """The tables by their paths below ``config/``; a damaged one is as it was when it was read.
+        """The tables by their paths below ``config/``; of a damaged one what was read before.
 
         Args:
             with_positions: Those that are read before the log, or the others.
@@ -72,5 +72,5 @@ class Tables:
 
 
 def _is_whole(path: str, data: bytes) -> bool:
-    """Whether a table has its end: what a power cut has emptied has not."""
+    """Whether a table has its end, which a power cut may have taken."""
     return data.rstrip().endswith(b"}") if path.endswith(".json") else bool(data)

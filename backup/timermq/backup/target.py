@@ -15,9 +15,9 @@ class TargetError(StoreError):
 
 
 class BackupError(StoreError):
-    """The backup is damaged, incomplete, of another store, or no backup; a retry changes nothing.
+    """The backup is damaged, incomplete, of another store, or no backup.
 
-    The message says what the operator can do.
+    A retry changes nothing; the message says what the operator can do.
     """
 
 
@@ -26,7 +26,7 @@ class Target(Protocol):
 
     @property
     def place(self) -> str:
-        """As an operator names it, for messages."""
+        """The target as an operator names it, for messages."""
         ...
 
     async def names(self) -> list[str]:

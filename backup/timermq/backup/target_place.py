@@ -12,14 +12,14 @@ from .target import Target
 
 
 def target_of(text: str, disk: Disk) -> Target:
-    """The target of a text.
+    """The target that a text names.
 
     Args:
-        text: A path, or ``SCHEME://…``.
-        disk: Of directories.
+        text: The path of a directory, or ``SCHEME://…``.
+        disk: The disk of the directory.
 
     Raises:
-        TargetError: The URL is none that the library knows.
-        ModuleNotFoundError: An object store, and the extra ``backup`` is not installed.
+        TargetError: The library does not know such a URL.
+        ModuleNotFoundError: It names an object store, and the extra ``backup`` is not installed.
     """
     return ObjectTarget(text) if "://" in text else DirectoryTarget(disk, os.path.normpath(text))

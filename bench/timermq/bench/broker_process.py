@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,9 +29,13 @@ class BrokerProcess:
     Args:
         folder: Holds the store, and the log of the process.
         flush: ``ASYNC_FLUSH`` or ``SYNC_FLUSH``.
+        settings: More of them, ``key=value``.
+        follow: ``host:port`` of a master to follow; None: it is one itself.
     """
 
-    def __init__(self, folder: Path, flush: str) -> None:
+    def __init__(
+        self, folder: Path, flush: str, settings: Sequence[str] = (), follow: str | None = None
+    ) -> None:
         self.store = folder / "store"
         self.address = ("127.0.0.1", free_port())
         self.ready_seconds = 0.0
@@ -41,6 +45,10 @@ class BrokerProcess:
         self._command += ["--listen", f"127.0.0.1:{self.address[1]}"]
         self._command += ["--namesrv-listen", f"127.0.0.1:{free_port()}"]
         self._command += ["--set", f"flush_disk_type={flush}", "--set", "vip_listen_enable=false"]
+        for setting in settings:
+            self._command += ["--set", setting]
+        if follow is not None:
+            self._command += ["--follow", follow]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -110,10 +118,16 @@ class BrokerProcess:
 
 
 @contextmanager
-def broker_process(flush: str = "ASYNC_FLUSH", *, start: bool = True) -> Generator[BrokerProcess]:
+def broker_process(
+    flush: str = "ASYNC_FLUSH",
+    *,
+    start: bool = True,
+    settings: Sequence[str] = (),
+    follow: str | None = None,
+) -> Generator[BrokerProcess]:
     """A broker on a store of its own, both gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
-        broker = BrokerProcess(Path(folder), flush)
+        broker = BrokerProcess(Path(folder), flush, settings, follow)
         try:
             if start:
                 broker.start()

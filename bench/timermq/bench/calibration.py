@@ -26,7 +26,7 @@ PAUSE = 0.1
 
 
 class Calibration:
-    """The loops of a block."""
+    """Measures the speed of the machine by loops, beside what runs in a block."""
 
     def __init__(self) -> None:
         self.ms = 0.0

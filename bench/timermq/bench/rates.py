@@ -81,16 +81,17 @@ def burst(
 
 def sync(load: Load, *, start: Start = broker_process) -> list[Figure]:
     """Fifty connections that wait for each answer before they send the next message."""
-    return _sync(load.messages(SYNC_MESSAGES), start, "sync", 25_000)
+    return sync_rate(load.messages(SYNC_MESSAGES), start, "sync", 25_000)
 
 
 def sync_flushed(load: Load) -> list[Figure]:
     """The same, each answer after its message is on the disk."""
     start = partial(broker_process, "SYNC_FLUSH")
-    return _sync(load.messages(SYNC_MESSAGES // 3), start, "sync flushed", 8_000)
+    return sync_rate(load.messages(SYNC_MESSAGES // 3), start, "sync flushed", 8_000)
 
 
-def _sync(count: int, start: Start, name: str, floor: float) -> list[Figure]:
+def sync_rate(count: int, start: Start, name: str, floor: float | None) -> list[Figure]:
+    """Fifty connections that wait for each answer, of a server that ``start`` starts."""
     with start() as server:
         workload = server.workload(
             "BenchSync", count, delay_ms=FAR_DELAY_MS, connections=SYNC_CONNECTIONS
@@ -125,7 +126,7 @@ class Meter:
         self.cpu_seconds = cpu_seconds(self._process_id) - self._begun_at
         self.memory = own_memory(self._process_id)
 
-    def figure(self, question: str, floor: float, messages: int) -> Figure:
+    def figure(self, question: str, floor: float | None, messages: int) -> Figure:
         """The answer as ``rate_figure`` makes it, with the broker's memory."""
         figure = rate_figure(
             question,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -42,9 +42,11 @@ from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
 from .front_end import FrontEnd
-from .namesrv.name_server_link import NameServerLinks, open_tcp, over_tls
+from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, over_tls
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
+from .replication.master_side import MasterSide
+from .replication.replica import FOLLOWS, Replica
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
@@ -56,12 +58,14 @@ if TYPE_CHECKING:
 
 REQUESTS_SHARE = 0.3
 TIMERS_SHARE = 0.3
-"""Parts of the stop's time for open requests and for the timers; the rest is for the disk."""
+FOLLOWERS_SHARE = 0.1
+"""Parts of the stop's time for open requests, for the timers, and for followers to get what is
+left of the log; the rest is for the disk."""
 
 log = structlog.get_logger("timermq.broker.broker")
 
 
-class Broker:
+class Broker(Replica):
     """One broker process; made by ``open``.
 
     Args:
@@ -71,6 +75,8 @@ class Broker:
         clock: The wall clock.
         stop_timeout_ms: Bound of a graceful stop.
         work_seconds: How long this thread has worked so far.
+        open_stream: Opens connections to name servers and to the master.
+        steady_ms: A monotonic clock, milliseconds, that a lease is judged by.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class Broker:
         clock: WatchedClock,
         stop_timeout_ms: int = STOP_TIMEOUT_MS,
         work_seconds: Callable[[], float] = time.thread_time,
+        open_stream: OpenStream = open_tcp,
+        steady_ms: Callable[[], float] = trio_time_ms,
     ) -> None:
         # A copy: what an operator changes while this broker serves concerns this one alone.
         self.options = options = attrs.evolve(options)
@@ -99,6 +107,7 @@ class Broker:
             timer_store,
             clock.now_ms,
             address=endpoint.address,
+            ha_address=endpoint.ha_address,
             unique_ids=UniqueIdGenerator(
                 endpoint.store_host,
                 os.getpid(),
@@ -108,8 +117,10 @@ class Broker:
             work_seconds=work_seconds,
         )
         self.tables = parts.tables
+        self.role = parts.tables.role
+        self._open_stream = open_stream
         self.name_servers = NameServerLinks(
-            options.namesrv_addresses, self.tables.own, over_tls(options, open_tcp)
+            options.registers_with, self.tables.own, over_tls(options, open_stream)
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -118,6 +129,10 @@ class Broker:
         self.transaction_check = TransactionCheck(
             self.transactions, self.tables.clients, self.tables.topics, options, clock.now_ms
         )
+        self.succession = self._make_succession()
+        """Which replica leads, and how that changes."""
+        self.lease = self._lease_keeper(steady_ms)
+        """What this broker leads by, if that is a lease."""
         self.access = AccessControl.of(options, self.store, frozenset(SERVED))
         self.tls = Tls(options, endpoint.sockets)
         self.processors = Processors.build(
@@ -128,8 +143,22 @@ class Broker:
             saved=self._saver.saved,
             access=self.access,
             tls=self.tls,
+            succession=self.succession,
         )
         self.dispatcher = self.processors.dispatcher(self.tables, self.access)
+        self.master_side = MasterSide(
+            options,
+            self.store,
+            self.tables.followers,
+            endpoint.sockets,
+            listens=endpoint.ha_listener is not None,
+            role=self.role,
+            wake_readers=self.tables.long_polling.wake_all,
+        )
+        """The links of followers."""
+        if self.master_side.listens:
+            self.succession.begin_first()
+        self.master_side.epochs = self.succession.epoch_starts
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -139,6 +168,9 @@ class Broker:
             message_size_max=self.store.options.max_message_size,
         )
         self.server = self._front_end.server
+        if not self.role.is_master:
+            timer_store.park()
+            self._park()
         self.store.on_arrival(self.tables.long_polling.notify_message_arriving)
         self.store.on_arrival(self._let_read)
 
@@ -189,6 +221,7 @@ class Broker:
                     options=options,
                     clock=watched,
                     stop_timeout_ms=stop_timeout_ms,
+                    steady_ms=steady_ms,
                 )
             except BaseException:
                 store.abandon()
@@ -221,7 +254,14 @@ class Broker:
         """
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(self._serve, name="broker services")
+                try:
+                    await nursery.start(self._serve, name="broker services")
+                except RuntimeError:
+                    if self.next_life is None:
+                        raise
+                    # It was fenced while it started.
+                    task_status.started(self.endpoint)
+                    return
                 log.info(
                     "broker ready",
                     broker=self.options.broker_name,
@@ -230,6 +270,7 @@ class Broker:
                     vip_listen=self.endpoint.vip_listen,
                     namesrv_listen=self.endpoint.namesrv_listen,
                     metrics_listen=self.endpoint.metrics_listen,
+                    ha_listen=self.endpoint.ha_listen,
                     store=self.store.root,
                 )
                 task_status.started(self.endpoint)
@@ -260,9 +301,13 @@ class Broker:
             scrub=self.timer_store.scrub.statistics(),
             transactions=self.transactions.statistics(),
             clock=self._clock.status(),
+            followers=tables.followers.rows(),
+            followers_refused=self.master_side.service.refused,
+            following=tables.follow_row(),
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
+            lease=None if self.lease is None else self.lease.status(),
         )
 
     @cached_property
@@ -297,6 +342,8 @@ class Broker:
             return "the broker stops"
         if not self.options.is_writeable:
             return f"broker_permission {self.options.broker_permission} lets no messages in"
+        if not self.role.is_master:
+            return FOLLOWS if self.lease is None else self.lease.refusal() or FOLLOWS
         begins_ms = self.options.start_accept_send_request_time_stamp
         if self._clock.now_ms() < begins_ms:
             return f"sends are taken from {begins_ms} on (start_accept_send_request_time_stamp)"
@@ -317,11 +364,18 @@ class Broker:
                 services.start_soon(self.processors.watch.run, name="watchers")
                 if self.access is not None:
                     await services.start(self.access.run, name="access control")
-                await services.start(self.transaction_check.run, name="transaction check")
+                services.start_soon(self._check_transactions, name="transaction check")
                 await services.start(self._front_end.run, self.endpoint.listeners, name="front end")
                 services.start_soon(self.processors.name_server.run, name="name server")
                 await services.start(self.processors.reply.run, name="replies")
+                if self.endpoint.ha_listener is not None:
+                    listener = self.endpoint.ha_listener
+                    await services.start(self.master_side.run, listener, name="followers")
                 services.start_soon(self.name_servers.run, name="registrations")
+                services.start_soon(self.succession.run, name="succession")
+                services.start_soon(self._follow_master, name="following")
+                if self.lease is not None:
+                    await services.start(self.lease.run, name="lease")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")
                 if self.endpoint.metrics_listener is not None:
                     listeners = [self.endpoint.metrics_listener]
@@ -342,7 +396,11 @@ class Broker:
 
     async def _ingest_bulk(self) -> None:
         with self._ingesting:
-            await self.processors.bulk.ingest_task.run()
+            work = self.processors.bulk.ingest_task.run
+            await self.role.run_while(is_master=True, work=work)
+
+    async def _check_transactions(self) -> None:
+        await self.role.run_while(is_master=True, work=self.transaction_check.run)
 
     async def _stop_services(self) -> None:
         """Let requests and timers finish, each within its share of the time."""
@@ -353,6 +411,10 @@ class Broker:
         self.timer_store.request_stop()
         with trio.move_on_after(self._stop_timeout * TIMERS_SHARE) as timers:
             await self._timers_done.wait()
+        with trio.move_on_after(self._stop_timeout * FOLLOWERS_SHARE) as followers:
+            await self.master_side.drain()
+        if self.lease is not None and not followers.cancelled_caught:
+            await self.lease.give_up()
         if requests.cancelled_caught or timers.cancelled_caught:
             log.warning(
                 "stop cut short",
@@ -361,8 +423,11 @@ class Broker:
             )
 
     def _let_read(self, queue: ConsumeQueue) -> None:
-        """See to it that what arrives can be read: its topic may be gone, or have fewer queues."""
-        if queue.topic not in OWN_TOPICS:
+        """See to it that what arrives can be read: its topic may be gone, or have fewer queues.
+
+        A follower has the topics of its master, which sees to it.
+        """
+        if queue.topic not in OWN_TOPICS and self.role.is_master:
             self.tables.topics.let_read(queue.topic, queue.queue_id)
 
     def _load_tables(self) -> ConfigSaver:
@@ -376,20 +441,10 @@ class Broker:
             interval_ms=self.options.flush_consumer_offset_interval_ms,
         )
         saver.load()
-        for topic, queue_nums in _stored_topics(self.store.queues()).items():
-            tables.topics.restore(topic, queue_nums)
+        self.tables.restore_topics(self.store.queues())
         tables.topics.on_change(saver.changed)
         tables.topics.on_change(self.name_servers.changed)
+        tables.role.on_change(self.name_servers.changed)
         tables.groups.on_change(saver.changed)
         tables.locks.on_change(saver.changed)
         return saver
-
-
-def _stored_topics(queues: Iterable[ConsumeQueue]) -> dict[str, int]:
-    """Topic to number of queues, of those that hold messages for consumers."""
-    nums: dict[str, int] = {}
-    for queue in queues:
-        if queue.topic in OWN_TOPICS:
-            continue
-        nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
-    return nums

@@ -47,6 +47,7 @@ class BrokerParts:
         now_ms: Callable[[], int],
         *,
         address: str,
+        ha_address: str = "",
         unique_ids: UniqueIdGenerator,
         work_seconds: Callable[[], float] = time.thread_time,
     ) -> BrokerParts:
@@ -57,10 +58,11 @@ class BrokerParts:
             timer_store: The one entry for messages; processors read its store.
             now_ms: The wall clock, epoch milliseconds.
             address: ``host:port`` that clients connect to.
+            ha_address: The same of followers; empty: they cannot.
             unique_ids: Makes the keys of messages that have none.
             work_seconds: How long this thread has worked so far.
         """
-        tables = make_tables(options, timer_store, now_ms, address, work_seconds)
+        tables = make_tables(options, timer_store, now_ms, address, ha_address, work_seconds)
         return cls(
             options=options,
             timer_store=timer_store,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -11,6 +11,9 @@ from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
+from .replication.follow_state import FollowRow
+from .replication.followers import FollowerRow
+from .replication.lease_status import LeaseStatus
 from .security.access_control import AccessStatistics
 from .transactions.transactions import TransactionStatistics
 
@@ -42,6 +45,12 @@ class BrokerStatistics:
     scrub: ScrubStatistics
     transactions: TransactionStatistics
     clock: ClockStatus
+    followers: Sequence[FollowerRow] = ()
+    """Those that are linked."""
+    followers_refused: int = 0
+    """Links of followers that were refused."""
+    following: FollowRow | None = None
+    """How it stands with the master that it follows; None of a master."""
     tls_refused: int = 0
     """Connections closed before their first request: not the kind that is taken, or a handshake
     that failed."""
@@ -49,3 +58,5 @@ class BrokerStatistics:
     """Why changed certificates are not in force; None while they are."""
     access: AccessStatistics | None = None
     """None without access control."""
+    lease: LeaseStatus | None = None
+    """None of a broker that has no lease."""

@@ -73,7 +73,7 @@ class ConsumerHeartbeat:
 
 @attrs.define(kw_only=True)
 class ClientChannelInfo:
-    """One member of a group."""
+    """A client as a group knows it, by its newest heartbeat."""
 
     client_id: str
     language: LanguageCode
@@ -119,7 +119,7 @@ class ConsumerGroupInfo:
         return before is None
 
     def learn(self, subscriptions: Iterable[Subscription]) -> None:
-        """Take those over that are newer than what is known of their topics."""
+        """Take over the subscriptions that are newer than the known ones of their topics."""
         for subscription in subscriptions:
             old = self.subscriptions.get(subscription.topic)
             if old is None or old.sub_version < subscription.sub_version:
@@ -235,7 +235,7 @@ class ClientRegistry:
         return changed
 
     def learn(self, group: str, subscriptions: Iterable[Subscription]) -> None:
-        """Take over what a member has told of some topics, where it is newer; the others stay."""
+        """Take over subscriptions that a member has told, if they are newer; others stay."""
         info = self._consumers.get(group)
         if info is not None:
             info.learn(subscriptions)

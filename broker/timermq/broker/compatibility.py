@@ -30,7 +30,9 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.PULL_MESSAGE: Row(
         "long polling; filters by tag and by SQL92", "interop/test_java_consumers"
     ),
-    RequestCode.QUERY_MESSAGE: Row("by key or unique key", "interop/test_mqadmin"),
+    RequestCode.QUERY_MESSAGE: Row(
+        "by unique key, or by key up to `max_msgs_num_batch` messages (64)", "interop/test_mqadmin"
+    ),
     RequestCode.QUERY_CONSUMER_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.UPDATE_CONSUMER_OFFSET: Row("", "unit/broker/consuming/test_offset_processor"),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Row(
@@ -148,9 +150,26 @@ SERVED: Mapping[RequestCode, Row] = {
     RequestCode.SET_MESSAGE_REQUEST_MODE: Row(
         "PULL, which changes nothing; POP is refused with 3", "interop/test_admin_calls"
     ),
-    RequestCode.GET_BROKER_HA_STATUS: Row(
-        "of a master without replicas", "interop/test_admin_calls"
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Row(
+        "none: all groups pull", "unit/broker/admin/test_request_mode_processor"
     ),
+    RequestCode.GET_BROKER_EPOCH_CACHE: Row(
+        "also of a broker without replicas, which has no epochs",
+        "unit/broker/replication/test_succession_processor",
+    ),
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED: Row(
+        "from the replica that leads: a higher epoch ends the lead of this one",
+        "unit/broker/replication/test_succession_processor",
+    ),
+    RequestCode.PROMOTE: Row(
+        "ours: a follower is to lead", "unit/broker/replication/test_succession_processor"
+    ),
+    RequestCode.DEMOTE: Row("ours: hands over to a follower, without a gap", "interop/test_pair"),
+    RequestCode.LOG_DIGEST: Row(
+        "ours: by which a follower compares its log, before it copies",
+        "unit/broker/replication/test_succession_processor",
+    ),
+    RequestCode.GET_BROKER_HA_STATUS: Row("", "interop/test_java_slave"),
     RequestCode.RESET_MASTER_FLUSH_OFFSET: Row(
         "changes nothing, as on any master", "interop/test_admin_calls"
     ),
@@ -366,13 +385,16 @@ REFUSED: Mapping[int, tuple[str, str]] = {
     354: ("CHECK_ROCKSDB_CQ_WRITE_PROGRESS", "no RocksDB"),
     355: ("EXPORT_ROCKSDB_CONFIG_TO_JSON", "no RocksDB"),
     400: ("QUERY_ASSIGNMENT", "no POP: clients assign queues themselves"),
-    402: ("GET_ALL_MESSAGE_REQUEST_MODE", "no POP"),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", "no static topics"),
     902: ("ADD_BROKER", "no broker containers"),
     903: ("REMOVE_BROKER", "no broker containers"),
     905: ("NOTIFY_MIN_BROKER_ID_CHANGE", "no replicas"),
     906: ("EXCHANGE_BROKER_HA_INFO", "no replicas"),
-    **{code: (name, "no replicas") for code, name in enumerate(_CONTROLLER_CODES, 1_001)},
+    **{
+        code: (name, "no controller")
+        for code, name in enumerate(_CONTROLLER_CODES, 1_001)
+        if name not in ("GET_BROKER_EPOCH_CACHE", "NOTIFY_BROKER_ROLE_CHANGED")
+    },
     **{code: (name, _ACCOUNTS) for code, name in enumerate(_ACL_2_CODES, 3_001)},
     5_001: ("SWITCH_TIMER_ENGINE", "one engine, without RocksDB"),
     200_050: ("POP_MESSAGE", "no POP"),

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import attrs
+
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
@@ -47,15 +49,30 @@ class ConsumerOffsetTable:
     def load(self, data: object) -> None:
         """Replace the table by what a file has, decoded from JSON."""
         fields = ConfigFields(self.path, data)
-        self.data_version = read_version(fields)
+        version = read_version(fields)
         # Derived from the offsets, and built again from them.
         fields.fields("groupTopicMap")
         offsets = fields.fields("offsetTable")
         self._offsets = {key: offsets.offsets(key) for key in list(offsets.rest)}
+        self.data_version = version
         self._keys = {}
         for key in self._offsets:
             self._keys.setdefault(_group_of(key), set()).add(key)
         self._rest = fields.rest
+
+    def replace(self, data: object) -> None:
+        """Take a master's table over: it and nothing else.
+
+        Args:
+            data: As a file has it.
+
+        Raises:
+            ConfigTableError: It is none; the table is as before.
+        """
+        before = self._offsets, self.data_version
+        self.load(data)
+        if (self._offsets, self.data_version) != before:
+            self.changes += 1
 
     def to_json(self) -> dict[str, object]:
         """The content of the file, for JSON."""
@@ -99,6 +116,12 @@ class ConsumerOffsetTable:
         self._commits += 1
         if self._commits % self._version_step == 0:
             self.data_version = next_version(self.data_version, self._now_ms())
+
+    def reign(self, state_version: int) -> None:
+        """Count a change by a new reign."""
+        version = attrs.evolve(self.data_version, state_version=state_version)
+        self.data_version = next_version(version, self._now_ms())
+        self.changes += 1
 
     def query(self, *, group: str, topic: str, queue_id: int) -> int | None:
         """Next offset of ``group``; None when it never committed."""

@@ -25,6 +25,7 @@ from .client_registry import ClientRegistry
 from .consuming.long_polling import LongPolling
 from .namesrv.route_table import RouteTable
 from .refusal import RefusedError, failed_answer, refusal_answer, unsupported_answer
+from .replication.parked_requests import ParkedRequests
 from .security.access_control import AccessControl
 from .sending.send_processor import SEND_CODES, SendProcessor, SessionReceived
 from .session import Answer, Session
@@ -77,11 +78,13 @@ class Dispatcher:
         access: AccessControl | None = None,
         in_steps: Mapping[int, StepHandler] = MappingProxyType({}),
     ) -> None:
-        self._in_steps = in_steps
+        self._in_steps = dict(in_steps)
         self._access = access
         self.checks_access = access is not None
         """Whether requests need a signature."""
-        self._send = send
+        self._send: SendProcessor | ParkedRequests = send
+        self._unparked = (send, dict[int, Handler](), dict[int, StepHandler]())
+        """The processors that a follower does not ask."""
         self.handlers = dict(handlers)
         """Request code to processor."""
         self._clients = clients
@@ -90,6 +93,23 @@ class Dispatcher:
         self._routes = routes
         self.requests: Counter[int] = Counter()
         """Requests so far by code; codes without a processor count as -1."""
+
+    def park(self, parked: ParkedRequests) -> None:
+        """Have requests that a follower does not do answered by ``parked``, until ``unpark``."""
+        instead = parked.handlers()
+        self._unparked = (
+            self._unparked[0],
+            {code: self.handlers[code] for code in instead},
+            {code: self._in_steps.pop(code) for code in instead if code in self._in_steps},
+        )
+        self._send = parked
+        self.handlers.update(instead)
+
+    def unpark(self) -> None:
+        """Bring all requests to their processors again."""
+        self._send, handlers, in_steps = self._unparked
+        self.handlers.update(handlers)
+        self._in_steps.update(in_steps)
 
     def handle(self, session: Session, requests: Sequence[Received]) -> list[Answer]:
         """Work on a chunk of requests of one session; see ``handle_all``."""

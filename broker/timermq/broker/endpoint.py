@@ -32,6 +32,11 @@ class Endpoint:
     """None without RocketMQ's VIP channel."""
     store_host: bytes
     """``address`` as records and message ids hold it."""
+    ha_listener: Listener | None = None
+    """Where followers link; None: they cannot."""
+    ha_listen: str | None = None
+    ha_address: str = ""
+    """``host:port`` that followers are told to connect to; empty without a listener."""
     sockets: Sockets = attrs.field(factory=KernelSockets)
     """Reads and writes the connections that come in."""
 
@@ -46,13 +51,15 @@ class Endpoint:
         namesrv: trio.SocketListener | None = None
         metrics: trio.SocketListener | None = None
         vip: trio.SocketListener | None = None
+        followers: trio.SocketListener | None = None
         try:
             if options.serves_namesrv:
                 namesrv = await bind(options.namesrv_listen_host, options.namesrv_listen_port)
             if options.metrics_listen_enable:
                 metrics = await bind(options.metrics_listen_host, options.metrics_listen_port)
+            followers = await _bind_ha(options)
             own_port = main.socket.getsockname()[1]
-            # The last: it takes no port that a setting names.
+            # It is the last one, so that it takes no port that a setting names.
             vip = await _bind_vip(options, own_port)
             host = options.advertised_host or options.listen_host
             port = options.advertised_port or own_port
@@ -63,10 +70,13 @@ class Endpoint:
                 namesrv_listen=None if namesrv is None else _name(namesrv),
                 vip_listen=None if vip is None else _name(vip),
                 metrics_listener=metrics,
+                ha_listener=followers,
+                ha_listen=None if followers is None else _name(followers),
+                ha_address=_ha_address(host, followers),
                 store_host=pack_host(await _ipv4_address(host), port),
             )
         except BaseException:
-            for listener in filter(None, (main, namesrv, metrics, vip)):
+            for listener in filter(None, (main, namesrv, metrics, vip, followers)):
                 listener.socket.close()
             raise
 
@@ -78,23 +88,42 @@ class Endpoint:
     def close(self) -> None:
         """Close the listening sockets, and what waits for the others."""
         self.sockets.close()
-        for listener in (*self.listeners, self.metrics_listener):
+        for listener in (*self.listeners, self.metrics_listener, self.ha_listener):
             if isinstance(listener, trio.SocketListener):
                 listener.socket.close()
+
+
+async def _bind_ha(options: BrokerOptions) -> trio.SocketListener | None:
+    """Listen for followers, if a setting asks for it.
+
+    Raises:
+        OSError: The port cannot be had; the message names the setting.
+    """
+    if options.ha_port is None:
+        return None
+    try:
+        return await bind(options.ha_listen_host or options.listen_host, options.ha_port)
+    except OSError as error:
+        raise OSError(error.errno, f"ha_listen_port (haListenPort): {error.strerror}") from error
+
+
+def _ha_address(host: str, listener: trio.SocketListener | None) -> str:
+    """The advertised host with the port of the followers' listener."""
+    return "" if listener is None else f"{host}:{listener.socket.getsockname()[1]}"
 
 
 async def _bind_vip(options: BrokerOptions, own_port: int) -> trio.SocketListener | None:
     """Listen on the port of RocketMQ's VIP channel.
 
     Args:
-        options: Whether to.
-        own_port: That of the broker; the other one lies below it.
+        options: ``vip_listen_enable`` says whether to.
+        own_port: The broker's port; the VIP channel's is ``VIP_DISTANCE`` below it.
 
     Returns:
-        None if it is not to be had, and not insisted on: most clients do not use it.
+        None if the channel is off, or its port is taken and the channel is not required.
 
     Raises:
-        OSError: It is insisted on.
+        OSError: The channel is required, and its port cannot be listened on.
 
     Source: Java ``BrokerController.initializeRemotingServer``.
     """

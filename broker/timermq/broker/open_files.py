@@ -26,7 +26,7 @@ queues, index files, tables and the interpreter."""
 
 @attrs.frozen
 class FileShares:
-    """How many may be open."""
+    """How many files connections and queues may have open, each."""
 
     connections: int
     queues: int

@@ -16,6 +16,8 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
+from .replication.follow_options import FollowOptions
+
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
 
@@ -90,7 +92,7 @@ def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | No
 
 
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
-class BrokerOptions:
+class BrokerOptions(FollowOptions):
     """How the broker presents itself and what it allows; a bad value raises ``ValueError``.
 
     All that is not ``LIVE`` is frozen.
@@ -108,7 +110,7 @@ class BrokerOptions:
     """0: a free one."""
     vip_listen_enable: bool | None = None
     """Listen on the port two below ``listen_port`` as well: RocketMQ's VIP channel, to which some
-    clients send. None: if that port can be had, and ``listen_port`` is not 0."""
+    clients send. None: if that port is free, and ``listen_port`` is not 0."""
     namesrv_addr: str | None = attrs.field(default=None, validator=_check_addresses)
     """Name servers to register with: ``HOST:PORT``, divided by ``;``."""
     namesrv_brokers_max: int = attrs.field(default=1_024, validator=_positive)
@@ -267,6 +269,7 @@ class BrokerOptions:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what only shows when fields are taken together."""
+        super().__attrs_post_init__()
         if self.vip_listen_enable and 0 < self.listen_port <= VIP_DISTANCE:
             raise ValueError(
                 f"listen_port: expected 0 or a port above {VIP_DISTANCE} with vip_listen_enable, "
@@ -307,7 +310,7 @@ class BrokerOptions:
     def open_addresses(self) -> list[str]:
         """Addresses beyond loopback that are served without access control.
 
-        The broker's stands for that of its VIP channel, too.
+        That of the VIP channel is not among them: it is open when the broker's is.
         """
         if self.acl_enable:
             return []
@@ -329,6 +332,11 @@ class BrokerOptions:
                 f"found {self.listen_host!r}, which only this machine reaches"
             )
         far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
+        if self.lease_is_far and _is_loopback(host):
+            return (
+                "advertised_host (brokerIP1): expected an address at which the other brokers of "
+                f"the lease {self.lease} reach this one, found {host!r}, which is each one's own"
+            )
         # Loopback that a setting names is meant: name server and broker in containers, with their
         # ports forwarded to a developer's machine.
         if far and self.advertised_host is None and _is_loopback(host):
@@ -352,6 +360,12 @@ class BrokerOptions:
         return (
             [] if self.namesrv_addr is None else list(dict.fromkeys(self.namesrv_addr.split(";")))
         )
+
+    @property
+    def registers_with(self) -> list[str]:
+        """The name servers to register with; a follower without any has its master."""
+        addresses = self.namesrv_addresses
+        return addresses if addresses or self.follow is None else [self.follow]
 
     @property
     def metrics_names(self) -> frozenset[str]:
@@ -379,12 +393,16 @@ JAVA_NAMES = {
     "check_crc_on_recover": "checkCRCOnRecover",
     "clean_resource_interval_ms": "cleanResourceInterval",
     "file_reserved_time_hours": "fileReservedTime",
+    "ha_housekeeping_interval_ms": "haHousekeepingInterval",
+    "ha_max_time_slave_not_catchup_ms": "haMaxTimeSlaveNotCatchup",
+    "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",
     "flush_consumer_offset_interval_ms": "flushConsumerOffsetInterval",
     "flush_interval_commit_log_ms": "flushIntervalCommitLog",
     "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
     "listen_host": "bindAddress",
     "metrics_listen_host": "metricsPromExporterHost",
     "metrics_listen_port": "metricsPromExporterPort",
+    "slave_timeout_ms": "slaveTimeout",
     "sync_flush_timeout_ms": "syncFlushTimeout",
     "transaction_check_interval_ms": "transactionCheckInterval",
     "transaction_time_out_ms": "transactionTimeOut",

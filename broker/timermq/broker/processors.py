@@ -32,6 +32,8 @@ from .pending.explain_processor import ExplainProcessor
 from .pending.pending_processor import PendingProcessor
 from .pending.quarantine_processor import QuarantineProcessor
 from .pending.recall_processor import RecallProcessor
+from .replication.succession import Succession
+from .replication.succession_processor import SuccessionProcessor
 from .security.access_control import AccessControl
 from .security.tls import Tls
 from .sending.reply_processor import ReplyProcessor
@@ -73,6 +75,7 @@ class Processors:
     clock: ClockProcessor
     bulk: BulkScheduling
     admin: AdminProcessors
+    succession: SuccessionProcessor
 
     @classmethod
     def build(
@@ -85,6 +88,7 @@ class Processors:
         saved: Saved,
         access: AccessControl | None,
         tls: Tls,
+        succession: Succession,
     ) -> Processors:
         """Make all processors.
 
@@ -96,6 +100,7 @@ class Processors:
             saved: Waits until the tables are on the disk.
             access: Access control, for watchers; None: all requests are allowed.
             tls: TLS of the connections, for watchers.
+            succession: Which replica leads.
         """
         options, checks, stamp, make = parts.options, parts.checks, parts.stamp, parts.make
         send = make(
@@ -141,6 +146,7 @@ class Processors:
             clock=make(ClockProcessor, clock=clock),
             bulk=BulkScheduling.build(parts),
             admin=AdminProcessors.build(parts, saved),
+            succession=SuccessionProcessor(succession),
             watch=make(WatchProcessor, source=source),
         )
 
@@ -152,6 +158,7 @@ class Processors:
             **self.route.handlers(),
             **self.name_server.handlers(),
             **self.bulk.processor.handlers(),
+            **self.succession.handlers(),
             RequestCode.PULL_MESSAGE: self.pull.handle,
             RequestCode.LITE_PULL_MESSAGE: self.pull.handle,
             RequestCode.SEND_REPLY_MESSAGE: self.reply.reply,

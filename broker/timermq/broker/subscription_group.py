@@ -15,7 +15,7 @@ import attrs
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
-from .config_fields import ConfigFields
+from .config_fields import ConfigFields, ConfigTableError
 from .config_table import Entries, in_order, next_version, read_version, version_json
 from .consuming.retry_policy import RetryPolicy, read_retry_policy
 from .options import BrokerOptions
@@ -128,6 +128,25 @@ class SubscriptionGroupTable:
         }
         self._rest = fields.rest
 
+    def replace(self, data: object) -> None:
+        """Take a master's table over: it and nothing else.
+
+        Args:
+            data: As a file has it.
+
+        Raises:
+            ConfigTableError: It is none; the table is as before.
+        """
+        before = self._groups, self._forbidden, self.data_version
+        self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
+        try:
+            self.load(data)
+        except ConfigTableError:
+            self._groups, self._forbidden, self.data_version = before
+            raise
+        if (self._groups, self._forbidden, self.data_version) != before:
+            self._tell_change()
+
     def to_json(self) -> dict[str, object]:
         """The content of the file, for JSON."""
         return in_order(
@@ -220,18 +239,28 @@ class SubscriptionGroupTable:
         if groups:
             self._count_change()
 
-    def check_room(self, group: str) -> None:
-        """Refuse a further group when the table is full (1)."""
-        if len(self._groups) >= self._options.subscription_groups_max:
+    def check_room(self, groups: Iterable[str]) -> None:
+        """Refuse groups, all of them, when the table has no room for those that are new (1)."""
+        new = [group for group in dict.fromkeys(groups) if group not in self._groups]
+        if new and len(self._groups) + len(new) > self._options.subscription_groups_max:
+            names = new[0] if len(new) == 1 else f"{new[0]} and {len(new) - 1} more"
             raise RefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "GROUPS_MAX",
-                f"no room for {group}: the table holds {len(self._groups)} groups",
+                f"no room for {names}: the table holds {len(self._groups)} groups",
             )
 
+    def reign(self, state_version: int) -> None:
+        """Count a change by a new reign: name servers keep the table of the highest one."""
+        self.data_version = attrs.evolve(self.data_version, state_version=state_version)
+        self._count_change()
+
     def _count_change(self) -> None:
-        self.changes += 1
         self.data_version = next_version(self.data_version, self._now_ms())
+        self._tell_change()
+
+    def _tell_change(self) -> None:
+        self.changes += 1
         for listener in self._on_change:
             listener()
 
@@ -247,7 +276,7 @@ class SubscriptionGroupTable:
                 "GROUP_NOT_EXIST",
                 f"subscription group {group} does not exist",
             )
-        self.check_room(group)
+        self.check_room([group])
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
         return config

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 import trio
 
 from timermq.pipeline.admission.delay_level import DelayLevels
+from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.timer_message_store import TimerMessageStore
+from timermq.timerstore.consume_queue import ConsumeQueue
 
 from .admin.broker_rates import BrokerRates, Totals
 from .admin.broker_stats import BrokerStats
@@ -29,13 +31,16 @@ from .namesrv.own_broker import OwnBroker
 from .namesrv.route_table import RouteTable
 from .options import BrokerOptions
 from .pool import Pools
+from .replication.follow_state import FollowRow, FollowState
+from .replication.followers import Followers
+from .replication.role import Role
 from .subscription_group import SubscriptionGroupTable
 from .topic_config import TopicConfigTable
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class Tables:
-    """The tables of one broker."""
+    """What the processors of one broker share: tables, registries, limits and counters."""
 
     topics: TopicConfigTable
     groups: SubscriptionGroupTable
@@ -43,6 +48,7 @@ class Tables:
     clients: ClientRegistry
     long_polling: LongPolling
     durable: DurableAnswers
+    followers: Followers
     locks: QueueLockTable
     rates: BrokerRates
     stats: BrokerStats
@@ -57,7 +63,23 @@ class Tables:
     groups_made: Durations[None]
     calls: ClientCalls
     questions: SubscriptionQuestions
+    role: Role
+    follow_state: FollowState = attrs.Factory(FollowState)
+    """How it stands with the master, if there is one."""
     resets: OffsetResets = attrs.Factory(OffsetResets)
+
+    def restore_topics(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Add the topics that only the store knows; see ``TopicConfigTable.restore``."""
+        nums: dict[str, int] = {}
+        for queue in queues:
+            if queue.topic not in OWN_TOPICS:
+                nums[queue.topic] = max(nums.get(queue.topic, 0), queue.queue_id + 1)
+        for topic, queue_nums in nums.items():
+            self.topics.restore(topic, queue_nums)
+
+    def follow_row(self) -> FollowRow | None:
+        """How it stands with the master that is followed; None of a master."""
+        return None if self.role.is_master else self.follow_state.row(trio.current_time())
 
 
 def make_tables(
@@ -65,6 +87,7 @@ def make_tables(
     timer_store: TimerMessageStore,
     now_ms: Callable[[], int],
     address: str,
+    ha_address: str,
     work_seconds: Callable[[], float],
 ) -> Tables:
     """Make the tables of a broker that clients connect to at ``address``; nothing is read yet."""
@@ -79,8 +102,10 @@ def make_tables(
         costly,
         held_per_session_max=options.held_pulls_per_connection_max,
     )
+    followers = Followers(options, timer_store.store.commit_log, trio.current_time)
     stats = _make_stats(options, timer_store, now_ms)
     levels = DelayLevels.parse(timer_store.options.message_delay_level)
+    role = Role(options.first_role, options.follower_id)
     topics = TopicConfigTable(options, now_ms=now_ms, level_max=levels.level_max)
     return Tables(
         topics=topics,
@@ -94,12 +119,18 @@ def make_tables(
         pools=pools,
         costly=costly,
         long_polling=long_polling,
-        durable=DurableAnswers(timer_store.store, options.unflushed_answers_max, stats.put_times),
+        durable=DurableAnswers(
+            timer_store.store, options.unflushed_answers_max, stats.put_times, followers
+        ),
+        followers=followers,
         rates=stats.rates,
         stats=stats,
         put_times=stats.put_times,
         routes=RouteTable(current_time=trio.current_time, options=options),
-        own=OwnBroker(options=options, topics=topics, address=address),
+        role=role,
+        own=OwnBroker(
+            options=options, topics=topics, address=address, ha_address=ha_address, role=role
+        ),
         texts=KvConfigTable(),
         topics_made=Durations(now_ms),
         groups_made=Durations(now_ms),

@@ -19,7 +19,7 @@ from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting.codes import ResponseCode
 from timermq.timerstore.config_file import DataVersion
 
-from .config_fields import ConfigFields
+from .config_fields import ConfigFields, ConfigTableError
 from .config_table import Entries, in_order, next_version, read_version, version_json
 from .options import BrokerOptions
 from .refusal import RefusedError
@@ -160,6 +160,29 @@ class TopicConfigTable:
             else:
                 self._set(config)
         self._rest = fields.rest
+
+    def replace(self, data: object) -> list[str]:
+        """Take a master's table over: it and nothing else.
+
+        Args:
+            data: As a file has it.
+
+        Returns:
+            The topics that are gone with that.
+
+        Raises:
+            ConfigTableError: It is none; the table is as before.
+        """
+        before, queue_count, version = self._topics, self._queue_count, self.data_version
+        self._topics, self._queue_count = dict(self._system), 0
+        try:
+            self.load(data)
+        except ConfigTableError:
+            self._topics, self._queue_count, self.data_version = before, queue_count, version
+            raise
+        if (self._topics, self.data_version) != (before, version):
+            self._tell_change()
+        return [topic for topic in before if topic not in self._topics]
 
     def to_json(self) -> dict[str, object]:
         """The content of the file, for JSON."""
@@ -345,9 +368,17 @@ class TopicConfigTable:
             return 0
         return max(config.read_queue_nums, config.write_queue_nums)
 
+    def reign(self, state_version: int) -> None:
+        """Count a change by a new reign: name servers keep the table of the highest one."""
+        self.data_version = attrs.evolve(self.data_version, state_version=state_version)
+        self._count_change()
+
     def _count_change(self) -> None:
-        self.changes += 1
         self.data_version = next_version(self.data_version, self._now_ms())
+        self._tell_change()
+
+    def _tell_change(self) -> None:
+        self.changes += 1
         for listener in self._on_change:
             listener()
 

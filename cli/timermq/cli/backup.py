@@ -1,7 +1,7 @@
 """Ship a store to a directory or an object store, once or every second; `restore` brings it back.
 
-The store may be served meanwhile. Only what is new is shipped: the log, record by record verified,
-and the tables of topics, groups and offsets.
+The store may be served meanwhile. A round ships what is new: records of the log, each of which is
+checked before, and the tables of topics, groups and offsets.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ship until a signal, or once; 1 when the target or the store is none that can be shipped."""
+    """Ship until a signal, or once; 1 if the target does not fit the store, or either fails."""
     if not args.every:
         raise UsageError("backup: argument --every: expected more than 0s, found 0s")
     configuration = load_configuration(args, {"store_path_root_dir": ("--store", args.store)})

@@ -26,11 +26,11 @@ def named_target(text: str, disk: Disk) -> Target:
 
     Args:
         text: A directory, or a URL.
-        disk: Of directories.
+        disk: The disk of the directory.
 
     Raises:
         UsageError: An object store was named, and the extra is not installed.
-        TargetError: The URL is none.
+        TargetError: The URL is not valid.
     """
     if "://" in text and importlib.util.find_spec("obstore") is None:
         raise UsageError(f"{text}: expected obstore, found none: pip install 'timermq[backup]'")

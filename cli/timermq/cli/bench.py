@@ -21,6 +21,7 @@ from timermq.bench.lateness import lateness, neighbours
 from timermq.bench.question import Figure, Load, Question
 from timermq.bench.rates import burst, steady, steady_large, sync, sync_flushed
 from timermq.bench.repeats import ASKED_ONCE, REPEATS, ask_repeatedly
+from timermq.bench.replication import replication
 
 from .arguments import count, positive
 
@@ -34,6 +35,7 @@ QUESTIONS: Mapping[str, Question] = {
     "neighbours": neighbours,
     "pending": pending,
     "idle": idle,
+    "replication": replication,
 }
 
 _BESIDE = ("per_second", "cpu_us", "calibration_ms", "p50_ms", "max_ms", "limit")

@@ -1,11 +1,10 @@
 """RocketMQ's ``broker.conf`` (``key=value`` lines), given as it is.
 
 Our keys are RocketMQ's in snake case, some with their unit at the end, so most names translate by
-rule; those of addresses and paths stand in a table. Values keep their meaning and unit. What we do
-not know is listed, not refused: such a file has many keys of features that we leave out. Refused is
-what says that the store has other files that are not read, or that the broker is a slave. Which
-engine RocketMQ's timers had is told by the store's files, whatever the file says: those keys are
-known, and change nothing.
+rule; those of addresses and paths stand in a table. Values keep their meaning and unit. Unknown
+keys are listed, not refused: such a file has many keys of features that we leave out. A key is
+refused if it says that the store has files that are not read here. Keys of the engines of
+RocketMQ's timers are known and change nothing: the store's files tell which engine it had.
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ def _no_other(what: str) -> str:
     return f"timermq does not read {what}"
 
 
-_MASTERS_ALONE = "timermq serves as a master; to serve a slave's store as one, change the line"
-
 REFUSED: Mapping[str, Served] = {
     "storeType": Served(
         ("default",), _no_other("queues and offsets that RocketMQ keeps in RocksDB")
@@ -50,10 +47,8 @@ REFUSED: Mapping[str, Served] = {
         ("false",), _no_other("transactions that RocketMQ keeps in RocksDB")
     ),
     "enableDLegerCommitLog": Served(("false",), _no_other("a commit log of DLedger")),
-    "brokerRole": Served(("ASYNC_MASTER", "SYNC_MASTER"), _MASTERS_ALONE),
-    "brokerId": Served(("0",), _MASTERS_ALONE),
 }
-"""RocketMQ's names of what we cannot pass over: it makes other files, or another broker."""
+"""RocketMQ's names of settings that make other files, and are not passed over."""
 
 TOLD_BY_FILES = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Requests to the brokers themselves, found by way of the name server."""
+"""Requests to brokers that a name server knows."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class BrokerLink:
 
 @attrs.frozen
 class Answers(Generic[_Answer]):
-    """What several brokers answered, and who did not."""
+    """The answers of several brokers, and the errors of those that gave none."""
 
     given: Sequence[tuple[BrokerLink, _Answer]]
     missing: Sequence[tuple[BrokerLink, ClientError]]
 
     def tell_missing(self) -> None:
-        """Say on standard error whose part is left out."""
+        """Name the brokers without an answer on standard error."""
         for broker, error in self.missing:
             text = visible(" ".join(str(error).split()))
             print(
@@ -83,14 +83,14 @@ class Answers(Generic[_Answer]):
 async def ask_each(
     brokers: Sequence[BrokerLink], ask: Callable[[BrokerLink], Awaitable[_Answer]]
 ) -> Answers[_Answer]:
-    """Ask all brokers at the same time.
+    """Ask several brokers at the same time.
 
     Args:
-        brokers: Those.
+        brokers: The brokers.
         ask: Asks one of them.
 
     Raises:
-        ClientError: None of them answers; that of the first.
+        ClientError: None of them answers: the error of the first.
     """
     found: dict[BrokerLink, _Answer] = {}
     errors: dict[BrokerLink, ClientError] = {}
@@ -124,7 +124,7 @@ async def call_brokers(
         with_slaves: Links to all brokers.
 
     Raises:
-        ClientError: No name server says, or not what brokers there are.
+        ClientError: No name server answers, or its answer is no list of brokers.
     """
     async with trio.open_nursery() as nursery:
         links = access.links(nursery)

@@ -100,7 +100,7 @@ class ClientAccess:
         )
 
     def links(self, nursery: trio.Nursery) -> Links:
-        """Connections that come in so."""
+        """Connections that are made with this access, as long as the nursery runs."""
         return Links(
             nursery,
             lambda _address, _command: None,

@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """The results of the demo."""
+    """What became of the messages of the demo, kind by kind."""
 
     outcomes: tuple[Outcome, ...]
     rolled: int

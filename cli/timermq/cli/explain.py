@@ -146,7 +146,7 @@ def _offline(args: argparse.Namespace, unique_key: str) -> LifeAnswer:
 async def _live(
     access: ClientAccess, unique_key: str, topic: str | None
 ) -> list[tuple[str, LifeAnswer]]:
-    """The answer of each broker, by its address; who does not answer is told of."""
+    """The answer of each broker, by its address; those without one are named on standard error."""
     body = cbor2.dumps({"id": unique_key, "topic": topic})
 
     async def ask(broker: BrokerLink) -> LifeAnswer:

@@ -1,7 +1,7 @@
 """Make a store of a backup, in a directory that is empty or not there; `serve` then serves it.
 
-With `--verify` queues, index and timers are made at once, and the store is checked; otherwise the
-first start makes them from the log.
+The first start makes queues, index and timers from the log. With `--verify` they are made at once,
+and the store is checked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Restore; 1 if a check was asked for and found a loss."""
+    """Restore, and check if that was asked for; 1 if the check finds a loss."""
     disk, root = OsDisk(), os.path.normpath(args.directory)
     shown = show_progress if sys.stderr.isatty() else None
     manifest = trio.run(_restore, named_target(args.target, disk), disk, root, shown)

@@ -17,8 +17,12 @@ import trio
 
 from timermq.broker.broker import Broker
 from timermq.broker.consuming.sql_grammar import prepare_sql
+from timermq.broker.namesrv.name_server_link import open_tcp
 from timermq.broker.open_files import within_open_files
 from timermq.broker.options import BrokerOptions
+from timermq.broker.refusal import RefusedError
+from timermq.broker.replication.replica_calls import ReplicaCalls
+from timermq.broker.replication.start_role import prepare_start
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
 from timermq.pipeline.state.backoff import Backoff
 from timermq.timerstore.disk import is_full
@@ -43,6 +47,9 @@ them stay, as the parts of a long filter do. With Python's 10 for the others, th
 through half a million at once, for tenths of a second, when thousands of connections come or go.
 What is old is hardly looked through: what comes and goes leaves no cycles.
 """
+
+PROMOTE_SIGNAL = signal.SIGUSR1
+"""A follower that gets it leads, as by `timermq promote`."""
 
 FIRST_PAUSE_MS = 500
 """Between the first two tries to open a store on a full disk; then twice as long, up to a limit."""
@@ -74,6 +81,17 @@ def prepare_parser(parser: OneLineParser) -> None:
         "--namesrv",
         metavar="HOST:PORT;…",
         help="name servers to register with, in place of the one of its own",
+    )
+    parser.add_argument(
+        "--follow",
+        metavar="HOST:PORT",
+        type=address,
+        help="be the follower of the master at this address",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="URL",
+        help="etcd://HOST:PORT/NAME?ttl=SECONDS: lead while this broker holds it, else follow",
     )
     parser.add_argument(
         "--brokers",
@@ -115,10 +133,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_stores_below(root: str) -> None:
-    """Refuse a directory of stores, whose messages would wait while a new store is made.
+    """Refuse a directory of stores: a new store would be made in it, and their messages would wait.
 
     Raises:
-        ConfigurationError: It is one.
+        ConfigurationError: The directory is one.
     """
     below = [] if is_store(root) else stores_in(root)
     if below:
@@ -169,34 +187,46 @@ async def serve(configuration: Configuration, *, is_supervised: bool = False) ->
         StoreError: The store cannot be opened, or failed.
         OSError: An address cannot be listened on.
     """
-    with trio.open_signal_receiver(*stop_signals()) as signals:
-        broker = await open_with_room(functools.partial(_open, configuration), signals)
-        if broker is None:
-            return 0
-        if configuration.broker.enable_property_filter:
-            prepare_sql()
-        _calm_collector()
-        manager = ServiceManager.of(os.environ)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, broker, signals, manager)
-            async with trio.open_nursery() as serving:
-                endpoint = await serving.start(broker.run)
-                ready = "READY=1"
-                if is_supervised:
-                    nursery.start_soon(_stop_with_supervisor, broker)
-                    if endpoint.metrics_listen is not None:
-                        ready += f"\n{METRICS_NOTICE}={endpoint.metrics_listen}"
-                manager.tell(ready)
-                nursery.start_soon(manager.keep_watch)
-            nursery.cancel_scope.cancel()
-    return 0
+    manager = ServiceManager.of(os.environ)
+    with (
+        trio.open_signal_receiver(*stop_signals()) as signals,
+        trio.open_signal_receiver(PROMOTE_SIGNAL) as promotions,
+    ):
+        while True:
+            broker = await open_with_room(functools.partial(_open, configuration), signals)
+            if broker is None:
+                return 0
+            if configuration.broker.enable_property_filter:
+                prepare_sql()
+            _calm_collector()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_stop_on_signal, broker, signals, manager)
+                nursery.start_soon(_promote_on_signal, broker, promotions)
+                async with trio.open_nursery() as serving:
+                    endpoint = await serving.start(broker.run)
+                    ready = "READY=1"
+                    if is_supervised:
+                        nursery.start_soon(_stop_with_supervisor, broker)
+                        if endpoint.metrics_listen is not None:
+                            ready += f"\n{METRICS_NOTICE}={endpoint.metrics_listen}"
+                    manager.tell(ready)
+                    nursery.start_soon(manager.keep_watch)
+                nursery.cancel_scope.cancel()
+            if broker.next_life is None:
+                return 0
+            broker.abandon()
+            log.warning("goes on as a follower", master=broker.next_life.master)
 
 
 async def _open(configuration: Configuration) -> Broker:
+    disk, root = OsDisk(), configuration.serve.store_path_root_dir
+    options = await prepare_start(
+        disk, root, configuration.broker, configuration.store, ReplicaCalls(open_tcp)
+    )
     return await Broker.open(
-        disk=OsDisk(),
-        root=configuration.serve.store_path_root_dir,
-        options=configuration.broker,
+        disk=disk,
+        root=root,
+        options=options,
         store_options=configuration.store,
         timer_options=configuration.timer,
         clock=SystemClock(),
@@ -245,9 +275,18 @@ def _calm_collector() -> None:
 
 
 async def _stop_with_supervisor(broker: Broker) -> None:
-    """Stop in order when the supervisor is gone: a broker without one would keep its store."""
+    """Stop in order when the supervisor is gone: otherwise the store would stay locked."""
     await trio.lowlevel.wait_readable(0)  # nothing is ever written to it
     broker.request_stop()
+
+
+async def _promote_on_signal(broker: Broker, signals: AsyncIterator[int]) -> None:
+    """Let a follower lead, as `timermq promote` does."""
+    async for _ in signals:
+        try:
+            await broker.succession.promote()
+        except RefusedError as error:
+            log.error("not promoted", reason=error.remark)
 
 
 async def _stop_on_signal(
@@ -270,11 +309,18 @@ def _flags(args: argparse.Namespace) -> Mapping[str, tuple[str, str | None]]:
     nowhere = (None, None)
     listen, namesrv_listen = args.listen or nowhere, args.namesrv_listen or nowhere
     metrics_listen = args.metrics_listen or nowhere
+    follow = None
+    if args.follow is not None:
+        host, port = args.follow
+        follow = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return {
+        "follow": ("--follow", follow),
+        "broker_role": ("--follow", None if follow is None else "SLAVE"),
         "store_path_root_dir": ("--store", args.store),
         "listen_host": ("--listen", listen[0]),
         "listen_port": ("--listen", listen[1]),
         "namesrv_addr": ("--namesrv", args.namesrv),
+        "lease": ("--lease", args.lease),
         "namesrv_listen_enable": (
             "--namesrv-listen",
             None if args.namesrv_listen is None else "true",

@@ -11,6 +11,6 @@ one to the process and one to its group."""
 
 
 def stop_signals() -> Sequence[signal.Signals]:
-    """Those that stop in order; under ``nohup`` the terminal's end is not among them."""
+    """The signals that stop in order; under ``nohup`` SIGHUP is not among them."""
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return (signal.SIGTERM, signal.SIGINT, *(() if outlives_terminal else (signal.SIGHUP,)))

@@ -28,6 +28,8 @@ VERBS: Mapping[str, str] = {
         "Watch brokers: the wheel, its pointers and lag, rates, lateness, next slots, top topics"
     ),
     "cluster": "The brokers of a cluster, a line each: `timermq cluster status`",
+    "promote": "Let a follower lead whose master is gone",
+    "demote": "Let a master hand over to its follower, which clients hardly notice, and follow it",
     "clock": (
         "Look at a broker's wall clock, or accept it as right: `timermq clock status`, `clock "
         "accept`"
@@ -67,7 +69,7 @@ VERBS: Mapping[str, str] = {
 
 
 def verb_module(name: str) -> Verb:
-    """The module of a verb."""
+    """The module of a verb, imported when it is asked for."""
     return cast("Verb", importlib.import_module(f"timermq.cli.{name.replace('-', '_')}"))
 
 

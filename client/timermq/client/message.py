@@ -146,7 +146,7 @@ class ReceivedMessage:
     def of(
         cls, stored: StoredMessage, received_ms: int, *, broker_name: str = ""
     ) -> ReceivedMessage:
-        """From what a pull brought."""
+        """The message of a record that a pull has brought."""
         properties = stored.properties
         return cls(
             topic=stored.topic,

@@ -39,7 +39,7 @@ READ, WRITE = 4, 2
 
 @attrs.frozen
 class TopicQueue:
-    """One queue of a topic."""
+    """A queue of a topic, and the broker that holds it."""
 
     topic: str
     broker_name: str

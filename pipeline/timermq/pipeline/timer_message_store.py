@@ -19,7 +19,7 @@ Source: Java ``TimerMessageStore``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import structlog
@@ -49,9 +49,11 @@ from .quarantine.quarantine import Quarantine
 from .quarantine.quarantine_release import QuarantineRelease
 from .records.timer_record import TIMER_TOPIC
 from .recovery.needed_records import needed_from
+from .recovery.read_ahead import ReadAhead
 from .recovery.timer_files import TimerFiles
 from .recovery.timer_flush import TimerFlush
 from .recovery.timer_recovery import recover
+from .stages.copied_slots import CopiedSlots
 from .stages.dequeue_get import DequeueGet
 from .stages.dequeue_get_message import DequeueGetMessage
 from .stages.dequeue_put_message import DequeuePutMessage
@@ -80,6 +82,16 @@ REWIND_MS = 60_000
 log = structlog.get_logger("timermq.pipeline.timer_message_store")
 
 
+@attrs.frozen(eq=False)
+class _Turn:
+    """A change between a service that delivers and one that follows another broker's log."""
+
+    is_parked: bool
+    begin: Callable[[], None]
+    """Called when no stage runs, in the step in which recovery looks at the log."""
+    done: trio.Event = attrs.Factory(trio.Event)
+
+
 class TimerMessageStore:
     """The service over an open message store.
 
@@ -94,16 +106,20 @@ class TimerMessageStore:
     """
 
     def __init__(self, store: MessageStore, options: TimerOptions, clock: Clock) -> None:
+        self.is_parked = False
+        """Whether the log is a copy of another broker's; see ``park``."""
         self.store = store
         self.options = options
         self.clock = clock
         self.counts = TimerCounts()
         self.files = TimerFiles.open(store.disk, store.root, options)
+        self._ahead = ReadAhead(store, self.files)
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
         self._needed_at_end: tuple[int | None] | None = None
         """The part of the log that the next run needs, once this one has closed its files."""
-        self._rewinds = self._ends = False
+        self._rewinds = self._ends = self._erases = False
+        self._turn: _Turn | None = None
         self._has_rebuilt = False
         """A damaged chain has ended the stages once; a second one ends the service."""
         try:
@@ -134,14 +150,7 @@ class TimerMessageStore:
             clock=clock,
         )
         """Takes messages back and moves them, with a certain answer."""
-        self.takeover = LevelTakeover(
-            store=store,
-            admission=self.admission,
-            quarantine=self.quarantine,
-            state=self.state,
-            options=options,
-            clock=clock,
-        )
+        self.takeover = self._make_takeover()
         """Moves to the wheel what RocketMQ left waiting for classic levels."""
         self.release = QuarantineRelease(
             quarantine=self.quarantine,
@@ -159,6 +168,16 @@ class TimerMessageStore:
         """Compares what is at rest with its seals."""
         store.on_arrival(self._arrived)
         store.pins.add("timers", self.needed_from)
+
+    def _make_takeover(self) -> LevelTakeover:
+        return LevelTakeover(
+            store=self.store,
+            admission=self.admission,
+            quarantine=self.quarantine,
+            state=self.state,
+            options=self.options,
+            clock=self.clock,
+        )
 
     def put(self, messages: Sequence[Message], *, is_retry: bool = False) -> list[TimerPutResult]:
         """Store messages, each now or for its moment: the one entry of the service.
@@ -208,16 +227,19 @@ class TimerMessageStore:
                 if self._has_rebuilt:
                     raise
                 self._has_rebuilt = True
-            self._rewinds = not self._ends
+            self._rewinds = self._erases = not self._ends
             log.error("timer log is damaged", exc_info=damage)
 
     async def _run_stages(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as outer:
             outer.start_soon(self._flush.run, name="timer_flush")
-            outer.start_soon(self._renew, name="quarantine")
             outer.start_soon(self.scrub.run, name="scrub")
-            outer.start_soon(self.takeover.run, name="level_takeover")
-            outer.start_soon(self.takeover.keep_offsets, name="level_offsets")
+            if self.is_parked:
+                outer.start_soon(self._ahead.run, name="read_ahead")
+            else:
+                outer.start_soon(self._renew, name="quarantine")
+                outer.start_soon(self.takeover.run, name="level_takeover")
+                outer.start_soon(self.takeover.keep_offsets, name="level_offsets")
             async with trio.open_nursery() as stages:
                 self._start_stages(stages)
                 task_status.started()
@@ -259,24 +281,93 @@ class TimerMessageStore:
         if oldest_pos is not None and max(self.files.timer_log.damaged) + SECTOR_SIZE > oldest_pos:
             self._make_anew()
 
+    def park(self) -> None:
+        """Begin as a follower; called before ``run``.
+
+        The log is a copy of another broker's, to which nothing may be written: stages 1 and 2
+        follow it, the others are parked until ``lead``.
+        """
+        self.is_parked = self.quarantine.is_parked = True
+
+    async def lead(self, begin: Callable[[], None]) -> None:
+        """Let a parked service deliver, from where the copied log says: nothing is missed or twice.
+
+        What a start would find in the log is found now: recovery reads the tail of it. Returns when
+        all stages run.
+
+        Args:
+            begin: Called in the step in which recovery looks at the log: from then on the store may
+                be written.
+
+        Cancellation: it leads all the same, soon.
+        """
+        await self._take_turn(_Turn(is_parked=False, begin=begin))
+
+    def pass_slots(self, *, read_ms: int, queue_offset: int, scan_py: int) -> bool:
+        """Take slots as delivered by the master that is followed; see ``CopiedSlots.pass_by``."""
+        if not self.is_parked:
+            return False
+        slots = CopiedSlots(
+            store=self.store,
+            timer_log=self.files.timer_log,
+            wheel=self.files.wheel,
+            state=self.state,
+            options=self.options,
+        )
+        try:
+            return slots.pass_by(read_ms=read_ms, queue_offset=queue_offset, scan_py=scan_py)
+        except ChainError as damage:
+            log.error("timer log is damaged", exc_info=damage)
+            self._make_anew()
+            return False
+
+    async def follow(self, begin: Callable[[], None]) -> None:
+        """Park a service that delivers; returns when what was under way is written.
+
+        Args:
+            begin: Called in the step in which nothing is written any more.
+
+        Cancellation: it is parked all the same, soon.
+        """
+        await self._take_turn(_Turn(is_parked=True, begin=begin))
+
+    async def _take_turn(self, turn: _Turn) -> None:
+        if self._turn is not None or self._ends:
+            raise RuntimeError("expected a service with no change under way that does not end")
+        self._turn = turn
+        # A rewind may have stopped the stages already: it takes the turn along.
+        self._rewinds = True
+        self.state.stop()
+        await turn.done.wait()
+
     def _make_anew(self) -> None:
         """End the stages; wheel and timer log are made of the commit log then, in ``run``."""
         if not self.state.stopping:
-            self._rewinds = True
+            self._rewinds = self._erases = True
             self.state.stop()
 
     def _begin_anew(self) -> None:
-        self._rewinds = False
+        turn, self._turn = self._turn, None
+        erases, self._rewinds, self._erases = self._erases, False, False
         now_ms = self.clock.now_ms()
-        log.warning("wheel begins anew", from_ms=self.state.read_ms, to_ms=now_ms)
-        self.files.erase(now_ms)
-        recovered = recover(self.files, self.store, self.options, now_ms)
+        if turn is not None:
+            self.is_parked = self.quarantine.is_parked = turn.is_parked
+            turn.begin()
+            self.quarantine.load()
+        if erases:
+            log.warning("wheel begins anew", from_ms=self.state.read_ms, to_ms=now_ms)
+            self.files.erase(now_ms)
+        store, again, ahead = self.store, turn is not None, self._ahead.taken()
+        recovered = recover(self.files, store, self.options, now_ms, recounts=again, ahead=ahead)
         self.state.begin_anew(
             read_ms=recovered.read_ms,
             queue_offset=recovered.queue_offset,
             scan_py=recovered.scan_py,
             already_done=recovered.already_done,
         )
+        if turn is not None:
+            self.takeover = self._make_takeover()
+            turn.done.set()
 
     def _start_stages(self, nursery: trio.Nursery) -> None:
         store, state, options, counts = self.store, self.state, self.options, self.counts
@@ -321,6 +412,8 @@ class TimerMessageStore:
         )
         nursery.start_soon(get.run, enqueue[0], name="enqueue_get")
         nursery.start_soon(put.run, enqueue[1], name="enqueue_put")
+        if self.is_parked:
+            return
         nursery.start_soon(read.run, dequeue[0], name="dequeue_get")
         nursery.start_soon(bodies.run, dequeue[1], deliver[0], name="dequeue_get_message")
         nursery.start_soon(publish.run, deliver[1], name="dequeue_put_message")

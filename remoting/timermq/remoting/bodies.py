@@ -205,7 +205,7 @@ def decode_topic_route(body: bytes) -> list[QueueRoute]:
 
 
 def consumer_list(client_ids: Sequence[str]) -> bytes:
-    """The members of a group."""
+    """The body that lists the members of a consumer group, by their client ids."""
     return _dump({"consumerIdList": list(client_ids)})
 
 

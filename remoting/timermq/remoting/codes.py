@@ -12,7 +12,7 @@ FLAG_ONEWAY = 2
 
 
 class RequestCode(enum.IntEnum):
-    """The kinds of requests."""
+    """The codes of requests: RocketMQ's, and ours from 9001 on."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -102,10 +102,13 @@ class RequestCode(enum.IntEnum):
     LITE_PULL_MESSAGE = 361
     RECALL_MESSAGE = 370
     SET_MESSAGE_REQUEST_MODE = 401
+    GET_ALL_MESSAGE_REQUEST_MODE = 402
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
     GET_BROKER_HA_STATUS = 907
     RESET_MASTER_FLUSH_OFFSET = 908
+    GET_BROKER_EPOCH_CACHE = 1007
+    NOTIFY_BROKER_ROLE_CHANGED = 1008
     UPDATE_COLD_DATA_FLOW_CTR_CONFIG = 2001
     REMOVE_COLD_DATA_FLOW_CTR_CONFIG = 2002
     GET_COLD_DATA_FLOW_CTR_INFO = 2003
@@ -144,6 +147,12 @@ class RequestCode(enum.IntEnum):
     """Ours: how far a job is, and rows that were refused, in pages, CBOR."""
     BULK_DROP = 9024
     """Ours: lets parts go that were not handed over, CBOR."""
+    PROMOTE = 9030
+    """Ours: a follower is to lead."""
+    DEMOTE = 9031
+    """Ours: a master hands over to a follower, and follows it."""
+    LOG_DIGEST = 9032
+    """Ours: the digest of bytes of the commit log, by which replicas compare."""
 
 
 class ResponseCode(enum.IntEnum):

@@ -1,8 +1,8 @@
 """The subscriptions in a consumer's running info, its answer to GET_CONSUMER_RUNNING_INFO (307).
 
-The rest of it is passed over unread: its tables have objects as keys, which is no JSON, and are as
-long as the consumer has queues. Quotes within a text have a backslash before them, so what is
-looked for stands nowhere else.
+The rest of the answer is not read: its tables have objects as keys, which is not JSON, and a row
+for each queue of the consumer. The list is found by its name in quotes. That cannot stand inside a
+text, where quotes have a backslash before them.
 
 Source: Java ``ConsumerRunningInfo``, Go ``ConsumerRunningInfo``.
 """
@@ -15,7 +15,7 @@ import re
 from .bodies import BodyFormatError, SubscriptionData, json_items, load_json
 
 SUBSCRIPTIONS_SIZE_MAX = 1 << 18
-"""Bytes of the subscriptions: a thousand of them."""
+"""Bytes of the list at most; a thousand subscriptions have room."""
 
 _NAME = re.compile(rb'"subscriptionSet"\s*:\s*(?=\[)')
 _DECODER = json.JSONDecoder()

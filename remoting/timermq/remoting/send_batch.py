@@ -28,7 +28,7 @@ _INT32 = range(-(2**31), 2**31)
 
 @attrs.frozen
 class SendItem:
-    """One message of the request."""
+    """One message of SEND_MESSAGES, with the topic that it goes to."""
 
     topic: str
     queue_id: int
@@ -39,7 +39,7 @@ class SendItem:
 
 @attrs.frozen(kw_only=True)
 class SendItemResult:
-    """The result of one message."""
+    """What became of one message of SEND_MESSAGES."""
 
     code: int
     """A ``ResponseCode``; 0 and 10 to 12 mean stored."""

@@ -40,7 +40,7 @@ _INT32 = range(-(2**31), 2**31)
 # every message.
 @attrs.define(kw_only=True, on_setattr=attrs.setters.frozen)
 class SendHeader:
-    """The header of a send."""
+    """The parameters of a send, whichever of its codes carries them."""
 
     topic: str
     queue_id: int

@@ -31,6 +31,10 @@ INTERVAL_MAX_MS = 60_000
 TOPIC_SIZE_MAX = 127
 """Characters of a text that topics are looked for by."""
 
+SLOTS_MAX = 32
+"""Slots in a snapshot; a screen shows fewer."""
+TOPICS_MAX = 32
+"""Topics in a snapshot."""
 VIEW_SIZE_MAX = 4096
 """Bytes of a view; its texts have a few hundred."""
 SNAPSHOT_SIZE_MAX = 1 << 20
@@ -41,7 +45,7 @@ _Body = TypeVar("_Body")
 
 @attrs.frozen(kw_only=True)
 class WatchView:
-    """The request of a watcher."""
+    """What a watcher wants to be shown, and how often."""
 
     width_ms: int = 1_000
     """Of one bucket."""
@@ -191,6 +195,21 @@ class Snapshot:
     """Those of them that were put right."""
     scrub_left: int = 0
     """Things that the last pass, or the one under way, could not put right."""
+    followers: int = 0
+    """Followers that are linked."""
+    followers_in_sync: int = 0
+    followers_behind: int = 0
+    """Bytes of the log that the follower most behind lacks."""
+    followers_silent_ms: int = 0
+    """The longest time that a follower has acknowledged nothing new and lacked something."""
+    master: str | None = None
+    """Address of the master of a follower; empty: it knows none. None of a master."""
+    master_behind: int = 0
+    """Bytes that the master is known to have more."""
+    master_behind_ms: int | None = None
+    """Since it had all that the master had told of; None: it never had."""
+    master_error: str | None = None
+    """Why the master is not followed just now."""
     clock_fault: str | None = None
     """Why the clock is UNSAFE: forward, backward or stopped."""
     clock_off_ms: int = 0
@@ -200,7 +219,7 @@ class Snapshot:
     clock_drift_ppm: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
+        """The fields as values that JSON and CBOR can hold."""
         # Not all the way down: that would look at each of the buckets.
         fields = attrs.asdict(self, recurse=False)
         return {**fields, "counters": attrs.asdict(self.counters, recurse=False)}

@@ -32,6 +32,7 @@ class Step(enum.Enum):
     REBUILD_INDEX = "the index is made again from the commit log"
     REBUILD_WHEEL = "the wheel is made again from the timer log"
     CUT_TIMER_LOG = "the timer log is cut there; messages behind are enqueued again, once"
+    REWRITE_OUTLINE = "the outline is made again from the timer log"
     ENQUEUE_AGAIN = "the timer topic is read from its start; what has no unit is enqueued, once"
     RESET_CHECKPOINT = "the checkpoint is moved to the backup; the next start reads what it told"
     CORRECT_REGISTER = "the register is made again"

@@ -21,6 +21,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 from .finding import FINDINGS_MAX, Finding, Findings
 from .log_check import LogCheck, Progress
+from .outline_check import OutlineCheck
 from .seal_check import SealCheck, damaged_sectors
 from .store_rule import Severity
 from .table_check import TableCheck
@@ -70,6 +71,10 @@ class CheckedStore:
             timer_options=self.timer_options,
         )
 
+    def open_outlines(self) -> OutlineCheck:
+        """The outlines of the timer log."""
+        return OutlineCheck(disk=self.disk, root=self.root, timer_options=self.timer_options)
+
     def find(self) -> Findings:
         """Everything that is wrong, at most `FINDINGS_MAX`."""
         yield from itertools.islice(self._find(), FINDINGS_MAX)
@@ -83,6 +88,7 @@ class CheckedStore:
         try:
             yield from log.run()
             yield from self.open_timers(log).find()
+            yield from self.open_outlines().find()
             yield from TableCheck(self.disk, self.root, log).find()
         finally:
             log.close()

@@ -6,7 +6,7 @@ round  what is repaired
 0      words of both logs that their seals tell
 1      the commit log in its place; nothing else can be judged before it is whole
 2      queues, index, tables and checkpoint, from the log
-3      timer log, wheel and timer checkpoint, by the timer service's own recovery
+3      timer log, wheel and timer checkpoint, by the timer service's own recovery; then outlines
 4      nothing: the last check says what is left
 =====  =====================================================================================
 
@@ -98,6 +98,7 @@ class StoreRepair:
             try:
                 await self._repair_derived(log, findings, backup)
                 await self._repair_timers(log, backup)
+                self._repair_outlines(backup)
             finally:
                 log.close()
             if self._is_log_changed:
@@ -195,6 +196,11 @@ class StoreRepair:
             found = self._note((*check.find(), *seals.find_in_timer_log()))
             if not await repair.run(check, found):
                 return
+
+    def _repair_outlines(self, backup: Backup) -> None:
+        """Make outlines again; the timer log is whole by now."""
+        outlines = self.store.open_outlines()
+        outlines.repair(self._note(outlines.find()), backup)
 
     async def _repair_derived(
         self, log: LogCheck, findings: Sequence[Finding], backup: Backup

@@ -59,6 +59,7 @@ class RuleText:
 _OTHER_FILES = "the audit reads logs and queues alone"
 _OF_A_START = "the audit reads a store as a start leaves it"
 _NO_SEALS = "the tables of Spark do not compare seals"
+_NO_OUTLINES = "a table that meets such an outline ends with an error that names it"
 
 
 @enum.unique
@@ -154,6 +155,12 @@ class StoreRule(enum.Enum):
         "the timer log ends early, or a unit is damaged or in a broken chain of a pending slot",
         Severity.DERIVED,
     )
+    OUTLINE_DIFFERS = RuleText(
+        Promise.FOLLOWS_LOG,
+        "an outline tells something else of a stretch of the timer log than its units",
+        Severity.DERIVED,
+        not_audited=_NO_OUTLINES,
+    )
     UNIT_DIFFERS = RuleText(
         Promise.CHAINS_DESCEND,
         "a unit names no record of the timer topic, or one of another size, slot or kind",
@@ -231,12 +238,12 @@ class StoreRule(enum.Enum):
 
     @property
     def means(self) -> str:
-        """The meaning of a breach."""
+        """What it means that the rule is broken, in one clause."""
         return self.value.means
 
     @property
     def severity(self) -> Severity:
-        """The severity of most findings."""
+        """The severity of a finding that states none of its own."""
         return self.value.severity
 
     @property

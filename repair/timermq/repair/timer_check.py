@@ -71,7 +71,7 @@ class TimerCheck:
     log: LogCheck
     now_ms: int
     engines: TimerEngines
-    """What RocketMQ's have left: where it has snapshots its wheel is made again anyway."""
+    """RocketMQ's engines of timers. With snapshots the next start makes the wheel again anyway."""
     checkpoint: TimerCheckpoint = attrs.field(factory=TimerCheckpoint, init=False)
     end: int = attrs.field(default=0, init=False)
     """End of the timer log."""

@@ -36,7 +36,7 @@ from .timer_ledger import NO_TOPIC, bucket_of, delete_names, foreign_name
 UNIT_COLUMNS = ("pos", "offset_py", "size_py", "slot_ms", "magic", "reserved", "topic_hash")
 
 BUCKETS_MAX = 9
-"""Buckets of names that are kept sorted, each a 64th of a spool; above it, all are forgotten."""
+"""Sorted buckets of names that are kept, each a 64th of a spool; one more, and all are dropped."""
 
 _GOES_ON = (Effect.DELIVERED, Effect.MOVED, Effect.ROLLED)
 """Effects of which a message has one: moved and rolled is one as well."""

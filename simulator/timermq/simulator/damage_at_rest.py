@@ -84,7 +84,7 @@ _ASKED = frozenset({Rule.CANCEL, Rule.RESCHEDULE})
 
 @attrs.define(eq=False, kw_only=True)
 class DamageAtRest:
-    """The damages of one simulation."""
+    """Damages files between processes, and knows which broken rules that excuses."""
 
     root: str
     disk: MemoryDisk

@@ -74,9 +74,8 @@ class RemovedSegments:
         """With a delete goes what it cancelled: a second request for that is not answered so."""
         cancelled_key = record.properties_dict().get("TIMER_DEL_UNIQKEY")
         if cancelled_key is not None:
-            self.seen.forgotten.add(
-                first_id(cancelled_key.rpartition("+")[2])
-            )  # its topic is before it
+            # Behind the topic, if the delete names one.
+            self.seen.forgotten.add(first_id(cancelled_key.rpartition("+")[2]))
 
 
 def _read(disk: Disk, path: str) -> Iterator[Record]:

@@ -58,7 +58,7 @@ RESTART_SECONDS_MAX = 64.0
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """The result of a simulation."""
+    """What a simulation has done, and which promises were broken."""
 
     scenario: Scenario
     judged: Mapping[Rule, int]

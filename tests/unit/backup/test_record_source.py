@@ -12,6 +12,8 @@ from timermq.backup.record_source import RecordSource
 from timermq.backup.target import BackupError
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.repair.store_check import CheckedStore
+from timermq.simulator.disks.memory_disk import MemoryFile
+from timermq.timerstore.disk import Bytes
 
 BODIES = [f"body-{number:03d}-{'x' * 100}" for number in range(30)]
 
@@ -54,6 +56,43 @@ async def test_a_segment_that_is_gone(is_short: bool) -> None:
 
     assert (2048, 1024) == (put_back.position, put_back.size)
     assert BODIES == read_bodies(store)
+
+
+async def test_segments_that_are_gone_side_by_side() -> None:
+    """One between two others has no neighbour in the store; the backup has them all."""
+    rig = await stopped()
+    starts = [1024, 2048, 3072]
+    for start in starts:
+        rig.disk.remove(f"{ROOT}/commitlog/{start:020d}")
+    objects = await BackupObjects.load(rig.target)
+    put_back = await RecordSource(objects=objects, store=checked(rig)).run()
+
+    assert starts == [one.position for one in put_back]
+    assert BODIES == read_bodies(open_store(rig.disk, rig.clock))
+
+
+async def test_a_segment_comes_back_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several may be gone, of a gigabyte each: no more than one piece is held in memory."""
+    rig = await stopped()
+    for start in (1024, 2048):
+        rig.disk.remove(f"{ROOT}/commitlog/{start:020d}")
+    sizes: list[int] = []
+    write = MemoryFile.write
+
+    def note(file: MemoryFile, offset: int, data: Bytes) -> None:
+        if "/commitlog/" in file.path:
+            sizes.append(len(data))
+        write(file, offset, data)
+
+    objects = await BackupObjects.load(rig.target)
+    monkeypatch.setattr(MemoryFile, "write", note)
+    put_back = await RecordSource(objects=objects, store=checked(rig)).run()
+    pieces = [one for segment in objects.segments() for one in await objects.pieces_of(segment)]
+
+    assert [(1024, 1024), (2048, 1024)] == [(one.position, one.size) for one in put_back]
+    assert 2048 == sum(sizes)
+    assert max(sizes) <= max(one.size for one in pieces) < 1024
+    assert BODIES == read_bodies(open_store(rig.disk, rig.clock))
 
 
 async def test_a_sound_log_is_not_touched() -> None:

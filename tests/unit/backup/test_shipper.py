@@ -320,6 +320,28 @@ async def test_damaged_backups_are_named(damage: str) -> None:
         open_store(disk, rig.clock)
 
 
+@pytest.mark.parametrize("damage", ["missing", "changed"])
+async def test_a_damaged_list_of_pieces_makes_no_garbage(damage: str) -> None:
+    """A shipper that cannot read which pieces a segment has ends, and removes none of them."""
+    rig = BackupRig()
+    put_bodies(open_store(rig.disk, rig.clock), *BODIES)
+    await rig.ship()
+    objects = await BackupObjects.load(rig.target)
+    names = set(await rig.target.names())
+    first = objects.manifest.whole[0].name
+    if damage == "missing":
+        rig.target_disk.remove(f"{PLACE}/{first}")
+    else:
+        data = await rig.target.get(first)
+        assert data is not None
+        rig.target_disk.open(f"{PLACE}/{first}").write(0, data.replace(b"log/", b"LOG/"))
+    rig.clock.time_ms += 2 * GARBAGE_MS
+    with pytest.raises(BackupError, match=first):
+        await rig.ship()
+
+    assert names - {first} == set(await rig.target.names()) - {first}
+
+
 async def test_a_queue_whose_messages_are_all_cleaned() -> None:
     """Its next offset is that of the store: groups have committed it, and no message tells it."""
     rig = BackupRig()

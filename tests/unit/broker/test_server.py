@@ -17,13 +17,16 @@ from timermq.pipeline.clock.clock import SystemClock
 from timermq.remoting import Command
 from timermq.remoting.connection import FrameConnection, Received
 from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.disk import Disk
 
 
 @asynccontextmanager
-async def listening_broker(options: BrokerOptions = BROKER) -> AsyncGenerator[Broker, None]:
+async def listening_broker(
+    options: BrokerOptions = BROKER, disk: Disk | None = None
+) -> AsyncGenerator[Broker, None]:
     """A broker on free ports."""
     broker = await Broker.open(
-        disk=MemoryDisk(),
+        disk=disk or MemoryDisk(),
         root="/store",
         options=options,
         store_options=STORE,

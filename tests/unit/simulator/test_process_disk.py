@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from timermq.client.history import Event
-from timermq.simulator.damage_at_rest import DamageAtRest
-from timermq.simulator.disks.disk_damage import DamageKind
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.simulator.disks.memory_node import BLOCK_SIZE
 from timermq.simulator.process_disk import BLOCKS_WRITTEN, Place, ProcessDisk
-from timermq.simulator.scenario import DamageDraw
-from timermq.simulator.seen_messages import SeenMessages
-from timermq.timerstore.file_family import FileFamily
-from timermq.timerstore.message import Message, pack_host
-from timermq.timerstore.message_store import MessageStore
-from timermq.timerstore.store_options import StoreOptions
 
 ROOT = "/store"
-
-FILES = StoreOptions(mapped_file_size_commit_log=4_096, mapped_file_size_consume_queue=400)
 
 PATH = "/store/a"
 
@@ -102,33 +89,3 @@ def test_a_process_ends_among_blocks_that_are_written_one_by_one() -> None:
         file.allocate(10 * BLOCK_SIZE)
 
     assert BLOCKS_WRITTEN * BLOCK_SIZE == memory.usage("/").used
-
-
-def left_store() -> MemoryDisk:
-    """Three messages of topic A, stopped in order as far as damage is concerned."""
-    disk = MemoryDisk()
-    store = MessageStore.open(
-        disk, ROOT, FILES, now_ms=lambda: 5, store_host=pack_host("127.0.0.1", 1)
-    )
-    for name in ("M000001", "M000002", "M000003"):
-        text = f"UNIQ_KEY\x01{name}\x02".encode()
-        store.put([Message("A", 0, b"x" * 600, text)])
-    store.abandon()
-    disk.process_kill()
-    disk.remove(f"{ROOT}/abort")
-    return disk
-
-
-def damaged(seed: int) -> tuple[DamageAtRest, list[Event]]:
-    """A store with a sector of its log zeroed, and what the history says of it."""
-    told: list[Event] = []
-    damage = DamageAtRest(
-        root=ROOT,
-        disk=left_store(),
-        now_ms=lambda: 7,
-        tell=told.append,
-        seen=SeenMessages(is_sync=True),
-        counts=Counter[str](),
-    )
-    damage.do(DamageDraw(kind=DamageKind.ZERO, seed=seed, family=FileFamily.COMMIT_LOG))
-    return damage, told

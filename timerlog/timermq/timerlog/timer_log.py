@@ -31,6 +31,7 @@ from timermq.timerstore.seals import SealMoment
 from .chain import WALK_COUNT, UnitChunk, walk_chain
 from .log_end import clear_behind, find_end, hollow_segments
 from .oldest_bodies import OldestBodies
+from .outlines import Outlines, remove_outlines
 from .segment import SEGMENT_SIZE_MIN, chunks, chunks_of, closing, gather, parts, units_in
 from .unit import NO_POS, UNIT, TimerUnit, Units, are_units, slot_times
 
@@ -62,6 +63,7 @@ class TimerLog:
         self._directory = directory
         self._queue = queue
         self._read_only = read_only
+        self._outlines = Outlines(disk, directory, queue.segment_size)
         self.bodies = OldestBodies(queue)
         """The oldest message that waits."""
         self._to_cut: list[int] = []
@@ -263,10 +265,14 @@ class TimerLog:
     def forget_seals(self) -> None:
         """Another program may have written the log since; before ``recover`` (blocking).
 
+        What its outlines say is out of date as well.
+
         Raises:
             OSError: The disk failed.
         """
         self._queue.forget_seals()
+        if not self._read_only:
+            remove_outlines(self._disk, self._directory)
 
     def repair(self) -> None:
         """Compare all of the log with its seals, and put single words right; before ``recover``.
@@ -398,8 +404,10 @@ class TimerLog:
         """Set the end, clear what stands behind, and sync the segments from ``sync_from`` on."""
         if not self._read_only:
             clear_behind(self._queue, end)
+            self._outlines.cut(end)
+            self._outlines.drop_before(self.min_pos)
         self._queue.set_end(end)
-        self.bodies = OldestBodies(self._queue)
+        self.bodies = OldestBodies(self._queue, None if self._read_only else self._outlines)
         if not self._read_only:
             self._queue.rewrite(rewrite_from)
         tail = [segment for segment in self._queue.segments if segment.end > sync_from]

@@ -55,6 +55,11 @@ class Cleaner:
         """Why sends are refused, None while the disk has room."""
         self.is_held = False
         """Whether the last cleaning left a segment only because it is needed."""
+        self.copied_from: int | None = None
+        """While the log is a copy: the start of the log that is copied, which goes before; None: it
+        is not known, and nothing goes."""
+        self.is_copy = False
+        """The log is a copy of another broker's, which decides what goes."""
         self._disk = disk
         self._root = root
         self._options = options
@@ -132,12 +137,26 @@ class Cleaner:
         any_age = used_percent > options.disk_space_clean_forcibly_ratio
         end = self._log.min_offset
         self.is_held = False
+        if self.is_copy:
+            return self._copied_end(pinned_from)
         if not (is_hour or any_age or used_percent > options.disk_max_used_space_ratio):
             return end
         expired_ms = now_ms - options.file_reserved_time_hours * HOUR_MS
         for segment in self._log.segments[:-1][: options.delete_file_batch_max]:
             is_old = self._disk.modified_ms(segment.file.path) <= expired_ms
             if not (is_old or any_age):
+                break
+            if pinned_from is not None and segment.end > pinned_from:
+                self.is_held = True
+                break
+            end = segment.end
+        return end
+
+    def _copied_end(self, pinned_from: int | None) -> int:
+        """End of the oldest segments that have gone where the log is copied from."""
+        end = self._log.min_offset
+        for segment in self._log.segments[:-1]:
+            if segment.end > (self.copied_from or 0):
                 break
             if pinned_from is not None and segment.end > pinned_from:
                 self.is_held = True

@@ -19,7 +19,7 @@ from .disk import Disk, is_out_of_files
 from .errors import StoreError, StoreFormatError
 from .index_file import IndexFile
 from .index_keys import Fresh, FreshRecords, KeyColumns, keys_in
-from .index_service import QUERY_COUNT_MAX, IndexService
+from .index_service import IndexService
 from .log_reading import LogReading
 from .log_record import LogRecord, read_log_record, store_ms_of
 from .moved_key import has_unique_key
@@ -79,14 +79,24 @@ class IndexFollower:
         log: The log, recovered.
         index: The index, loaded.
         first: Position of the first record that may not be indexed.
+        query_count_max: Positions that one query takes from the index.
         read_only: It stays as it is.
     """
 
-    def __init__(self, log: CommitLog, index: IndexService, first: int, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        index: IndexService,
+        first: int,
+        *,
+        query_count_max: int,
+        read_only: bool,
+    ) -> None:
         self.position = max(first, log.min_offset)
         """Everything before it is indexed."""
         self._log = log
         self._index = index
+        self._query_count_max = query_count_max
         self._read_only = read_only
         self._fresh: deque[Fresh] = deque()
         """The records just written, in the order of the log."""
@@ -130,7 +140,13 @@ class IndexFollower:
         )
         index.load()
         # The newest message may lack some of its keys; those that it has are not added again.
-        return cls(log, index, index.covered_to, read_only=read_only)
+        return cls(
+            log,
+            index,
+            index.covered_to,
+            query_count_max=options.max_msgs_num_batch,
+            read_only=read_only,
+        )
 
     @property
     def flushed_ms(self) -> int:
@@ -254,7 +270,8 @@ class IndexFollower:
         Args:
             topic: Topic.
             key: Unique key, or one of the user's keys.
-            count_max: Most messages; the newest ones count. At most 64 come from the index.
+            count_max: Most messages; the newest ones count. At most ``max_msgs_num_batch`` come
+                from the index.
             begin_ms: Earliest store time.
             end_ms: Latest store time.
             unique: Only the message whose unique key this is.
@@ -264,7 +281,7 @@ class IndexFollower:
         """
         self._come_up()
         indexed = self._index.query(
-            topic, key, count_max=QUERY_COUNT_MAX, begin_ms=begin_ms, end_ms=end_ms
+            topic, key, count_max=self._query_count_max, begin_ms=begin_ms, end_ms=end_ms
         )
         records = self._records(self._places(indexed), topic, key, unique=unique)
         within = (one for one in records if begin_ms <= store_ms_of(one[1]) <= end_ms)

@@ -26,8 +26,6 @@ from .index_file import CutWalkError, IndexFile
 from .index_keys import STEP_KEYS_MAX, KeyHashes
 from .index_layout import IndexHeader, key_hash
 
-QUERY_COUNT_MAX = 64
-"""Positions that one query returns at most (``maxMsgsNumBatch``)."""
 FOREVER_MS = (1 << 63) - 1
 """After every store time."""
 TIME_STEP_MS = 1000
@@ -38,7 +36,7 @@ _NAME = re.compile(r"[0-9]{17}")
 
 @attrs.frozen(kw_only=True)
 class IndexStatistics:
-    """The index at one moment."""
+    """The size of the key index, and how far it is durable, at one moment."""
 
     file_count: int
     entry_count: int
@@ -165,14 +163,14 @@ class IndexService:
     def query(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int
     ) -> list[int]:
-        """The first ``count_max`` of ``positions``, never more than ``QUERY_COUNT_MAX``.
+        """The first ``count_max`` of ``positions``.
 
         Of a file in which too many share the key's slot only the newest ones are looked at.
 
         Source: Java ``IndexService.queryOffset``.
         """
         found = self.positions(topic, key, begin_ms=begin_ms, end_ms=end_ms, may_be_cut=True)
-        return list(islice(found, min(count_max, QUERY_COUNT_MAX)))
+        return list(islice(found, count_max))
 
     def positions(
         self, topic: str, key: str, *, begin_ms: int, end_ms: int, may_be_cut: bool = False

@@ -40,7 +40,7 @@ class MessageColumns:
         return len(self.queue_ids)
 
     def messages(self) -> list[Message]:
-        """The messages one by one."""
+        """The messages one by one, in their order in the columns."""
         first = self.first
         rows = zip(
             self.queue_ids.tolist(),

@@ -24,6 +24,7 @@ from .dispatch import Dispatcher
 from .get_result import NO_QUEUE, GetResult
 from .group_commit import GroupCommit
 from .index_follower import IndexFollower
+from .log_copy import LogCopy
 from .message import Message
 from .message_columns import MessageColumns, StoredColumns
 from .pins import Pins
@@ -114,6 +115,17 @@ class MessageStore:
             pins=self.pins,
             is_checkpointed=recovery.last_exit_ok,
         )
+        self.log_copy = LogCopy(
+            log,
+            files.queues,
+            files.register,
+            dispatcher=self._dispatcher,
+            writer=self._writer,
+            levels_ms=options.delay_levels_ms,
+            follow=self._maintenance.follow,
+            delete_topic=self.delete_topic,
+        )
+        """The end of the log, for another broker's that is copied while this store is parked."""
 
     @classmethod
     def open(
@@ -250,6 +262,33 @@ class MessageStore:
         self._maintenance.follow()
         return result
 
+    def park(self, reason: str) -> None:
+        """Store nothing of its own any more: the log is a copy of another broker's from here on.
+
+        Args:
+            reason: Why, for those whose messages are refused.
+        """
+        self._writer.closed = reason
+        self._cleaner.is_copy = self.log_copy.is_open = True
+        self.log_copy.forget()
+
+    def unpark(self) -> None:
+        """Store messages behind what was copied; a store that is closed stays so."""
+        if not self._is_closed and not self._read_only:
+            # The next offsets of queues are behind the copied records.
+            self._topic_queues.clear()
+            self._writer.closed = None
+            self._cleaner.is_copy = self.log_copy.is_open = False
+            self._cleaner.copied_from = None
+
+    def copied_from(self, start: int) -> None:
+        """Let segments go that have gone where the log is copied from.
+
+        Args:
+            start: Where that log begins.
+        """
+        self._cleaner.copied_from = start
+
     def writeable(self) -> str | None:
         """Why sends are refused now, None when they are taken."""
         refusal = self._writer.refusal(even_when_full=False)
@@ -267,6 +306,33 @@ class MessageStore:
         """
         return await self._commit.wait_flushed(phy_offset, self.options.sync_flush_timeout_ms)
 
+    def note_confirmed(self, phy_offset: int) -> None:
+        """Note with the next checkpoint that another replica has all before a position.
+
+        It is never cut off the log then: another one that lacks it has lost messages.
+        """
+        self._maintenance.confirmed_to = max(self._maintenance.confirmed_to, phy_offset)
+
+    def confirm_by(self, confirm_offset: Callable[[], int]) -> None:
+        """Let queues show only what is before a position; ``dispatch`` when it has moved."""
+        self._maintenance.confirm_offset = confirm_offset
+
+    def write_while(self, refusal: Callable[[], str | None]) -> None:
+        """Ask before each write whether this store is the one to write to.
+
+        Args:
+            refusal: Why it is not at this moment; None while it is. It is called very often.
+        """
+        self._writer.lead_refusal = refusal
+
+    def refuse_by(self, refusal: Callable[[], str | None]) -> None:
+        """Refuse sends as long as a function gives a reason; what ``even_when_full`` goes on."""
+        self._writer.replicas_refusal = refusal
+
+    async def wait_appended(self) -> None:
+        """Wait until something is put; what was put before does not count."""
+        await self._maintenance.wait_appended()
+
     async def flush(self, *, noted: bool = False) -> None:
         """Make all that was put durable, and note it if wanted; StoreFailedError if that failed."""
         await (self._maintenance.flush_noted() if noted else self._maintenance.flush())
@@ -280,20 +346,35 @@ class MessageStore:
         """Remove old segments now, as the background does; how many."""
         return await self._maintenance.clean()
 
-    async def delete_topic(self, topic: str, at: Callable[[], None] = lambda: None) -> None:
+    async def delete_topic(
+        self,
+        topic: str,
+        at: Callable[[], None] = lambda: None,
+        *,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Remove the queues of a topic; its records stay in the log until they are cleaned.
 
-        ``at`` is called in the same step: a message that comes later begins the topic at 0.
-        OSError: no room to note it, and nothing has changed. StoreFailedError: a sync failed.
+        Args:
+            topic: Its name.
+            at: Called in the same step: a message that comes later begins the topic at 0.
+            is_wanted: Asked in that step, for which this may wait: False leaves the topic alone.
+
+        Raises:
+            OSError: There is no room to note it, and nothing has changed.
+            StoreFailedError: A sync failed.
 
         Source: DefaultMessageStore.deleteTopics.
         """
 
         def delete() -> None:
+            if not is_wanted():
+                return
             self._register.delete_topic(topic, self.commit_log.max_offset)
             self._dispatcher.discard_topic(topic)
             self._topic_queues.remove_topic(topic)
             self._queues.delete_topic(topic)
+            self.log_copy.forget(topic)
             at()
 
         await self._maintenance.change_files(delete)

@@ -1,12 +1,12 @@
-r"""Unique keys of moved messages: other ones than their messages had before.
+r"""Unique keys of moved messages, which differ from the keys that their producers gave.
 
-RocketMQ takes out of a slot all messages with the unique key that a delete names. So the record of
-a message that was moved says another key than the record that it replaces::
+RocketMQ takes all messages out of a slot whose unique key a delete names. So the record of a moved
+message has another unique key than the record that it replaces::
 
     <key>#moved<position of the replaced record>
 
-The key before stands among its ``KEYS``, so the index leads from either to the record, and a
-message with such a key counts as one with the key before ``#moved``.
+The producer's key is among its ``KEYS``, so the index finds the record by either key. A message
+with such a unique key counts as one with the key before ``#moved``.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def key_properties(unique_key: bytes, *keys: bytes) -> bytes:
 
 
 def has_unique_key(properties: bytes, key: bytes) -> bool:
-    """Whether a text is that of a message with a unique key, moved or not."""
+    """Whether properties are those of a message with a unique key, moved or not."""
     found = find(properties, UNIQ_KEY_NAME)
     return found is not None and key in (found, first_key(found))
 
 
 def keys_of_move(properties: bytes) -> bytes:
-    """The properties for the key of a moved message, from among others; empty for any other one.
+    """The properties with the key of a moved message, found among others; empty if it is not moved.
 
-    So they stand in a record that RocketMQ has rolled.
+    They stand among others in a record that RocketMQ has rolled.
     """
     if MOVED_MARK not in properties:
         return b""
@@ -61,7 +61,7 @@ def keys_of_move(properties: bytes) -> bytes:
 
 
 def as_sent(properties: bytes) -> bytes:
-    """A text of a moved message, as ``keys_of_move`` knows it, with its producer's keys again."""
+    """Properties with the producer's keys again, if ``keys_of_move`` finds those of a move."""
     moved = keys_of_move(properties)
     if not moved:
         return properties

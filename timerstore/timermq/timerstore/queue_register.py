@@ -148,6 +148,22 @@ class QueueRegister:
         if deleted != self._content.deletedTopics:
             self._write(attrs.evolve(self._content, deletedTopics=deleted))
 
+    def cut(self, log_end: int) -> None:
+        """Note durably that the log is about to be cut to a position (blocking).
+
+        Where the queues end is not known then; deletions that came later did not happen.
+
+        Raises:
+            OSError: The disk refused.
+        """
+        content = self._content
+        deleted = {
+            topic: phy_offset
+            for topic, phy_offset in content.deletedTopics.items()
+            if phy_offset <= log_end
+        }
+        self._write(_Content({}, min(content.logEnd, log_end), deleted, content.cleanedTo))
+
     def save(
         self,
         queues: Iterable[ConsumeQueue],

@@ -64,7 +64,7 @@ class CheckKind(enum.Enum):
 
 @attrs.frozen
 class CheckResult:
-    """The outcome of one check."""
+    """What stands at a position of the log: a record, a blank, or neither."""
 
     kind: CheckKind
     size: int

@@ -1,13 +1,14 @@
-"""RocksDB databases beside a store's files, as far as their names and their tables' notes tell.
+"""RocksDB databases beside a store's files: whether they are there, and which parts have data.
 
-RocketMQ 5 can keep some things in RocksDB, an embedded database. Its contents are not read here:
-only that a database is there, and which of its parts (column families) have data. Each table file
-names its part among its properties, which are never compressed::
+RocketMQ 5 can keep some things in RocksDB, an embedded database. The data is not read here. Each
+table file names the part of the database that it belongs to (the column family) among its
+properties, which are never compressed::
 
     … data blocks … properties block … index of such blocks … footer (53 bytes)
 
-A block is rows of ``shared size, own size, value size`` (varints), the key without what it shares
-with the row before, and the value; behind them stand the offsets of rows that share nothing.
+A block is a list of rows. A row has ``shared size, own size, value size`` (varints), the part of
+the key that it does not share with the row before, and the value. Behind the rows stand the offsets
+of those that share nothing, and their number.
 
 Source: RocksDB ``table/format.cc`` (Footer, BlockHandle), ``table/meta_blocks.cc``; Java
 ``AbstractRocksDBStorage``.
@@ -46,8 +47,8 @@ def has_database(disk: Disk, directory: str) -> bool:
 def holds_family(disk: Disk, directory: str, family: bytes) -> bool:
     """Whether a table of a database has data of a column family.
 
-    What stands only in its journal does not count. A table whose notes cannot be read counts, for
-    it may have.
+    Data that is only in the journal does not count. A table whose properties cannot be read counts,
+    because it may have such data.
 
     Args:
         disk: Its disk.

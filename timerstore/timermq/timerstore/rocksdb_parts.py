@@ -1,4 +1,4 @@
-"""Parts of a store that RocketMQ 5 keeps in RocksDB if it is set so, and that are not read here.
+"""Parts of a store that RocketMQ 5 may keep in RocksDB, and that are not read here.
 
 ========================================  ====================================  ==================
 setting of RocketMQ's                     tables or queues stand in             expected here
@@ -10,11 +10,11 @@ the same, ``useSingleRocksDBForAllConfigs``  ``config/metadata``                
 ``rocksdbCQDoubleWriteEnable``            ``consumequeue_rocksdb`` besides      queues as files
 ========================================  ====================================  ==================
 
-Such a store without its tables would look like one that has no topics, and no group that has read
-anything. So it is refused, with the steps that take it there. Who has taken them moves the
-directory away: as long as it is there, which of the two is newer is not known.
+Without these tables the store would look as if it had no topics, and as if no group had read
+anything. So it is refused, with the steps that make the files which are expected. The last step
+moves the directory out of the store: while it is there, it may be newer than the files.
 
-Timers in RocksDB are another matter: all of them stand in the commit log too.
+Timers in RocksDB are taken over: all of them are in the commit log too.
 
 Source: Java ``RocksDBTopicConfigManager``, ``ConfigStorage``, ``RocksDBConsumeQueueStore``.
 """
@@ -32,13 +32,13 @@ _EXPORT = "mqadmin rocksDBConfigToJson"
 
 @attrs.frozen(kw_only=True)
 class RocksdbPart:
-    """One directory with a database that stands in place of what is read here."""
+    """A directory with a database, and the files that are expected in its place."""
 
     directory: str
     """Under the store's root."""
     what: str
     expected: str
-    """Where it has to be."""
+    """The place where it is read."""
     steps: str
     """What to do first, with ``{root}`` for the store's directory."""
 
@@ -99,7 +99,7 @@ PARTS = (
 
 
 def found_parts(disk: Disk, root: str) -> tuple[RocksdbPart, ...]:
-    """What a store keeps in RocksDB and is not read.
+    """The parts that a store keeps in RocksDB.
 
     Raises:
         OSError: That cannot be seen.
@@ -111,7 +111,7 @@ def check_parts(disk: Disk, root: str) -> None:
     """Refuse a store that has such a part.
 
     Raises:
-        StoreKindError: It has; all of them, with the steps for each.
+        StoreKindError: It has one or more; the error names each, with its steps.
         OSError: That cannot be seen.
     """
     found = found_parts(disk, root)

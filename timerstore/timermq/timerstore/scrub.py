@@ -46,7 +46,7 @@ class ScrubPart(Protocol):
 
 @attrs.frozen(kw_only=True)
 class ScrubStatistics:
-    """How far it has come."""
+    """How far the scrub has come, and what it has found."""
 
     done_ratio: float | None
     """Part of the pass under way that is done, 0 to 1; None between two passes."""

@@ -150,7 +150,7 @@ def encode_pages(start: int, covered: int, seals: Sums, *, is_found: bool = Fals
 
 @attrs.frozen(eq=False, kw_only=True)
 class SealPage:
-    """The seals of one stretch."""
+    """The seals of one stretch of a log, as its file of seals holds them."""
 
     start: int
     """Position of its first byte in its log."""

@@ -100,6 +100,11 @@ class StoreMaintenance:
         self._appended = trio.lowlevel.ParkingLot()
         self._gathering = trio.lowlevel.ParkingLot()
         """The parking lot in which follow_index waits for more records."""
+        self.confirmed_to = 0
+        """Records before it are on another replica, too; the checkpoint says so."""
+        self.confirm_offset: Callable[[], int] | None = None
+        """Says up to where queues may be complete: what other replicas have; None, and in a copy:
+        the own log's end."""
         self.files_lock = trio.Lock()
         """Held while files of queues and index are synced or removed: never both at once."""
 
@@ -110,6 +115,10 @@ class StoreMaintenance:
             self._appended.unpark_all()
         if self._gathering and self._has_gathered():
             self._gathering.unpark_all()
+
+    async def wait_appended(self) -> None:
+        """Wait until something is appended."""
+        await self._appended.park()
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Serve until cancelled.
@@ -160,6 +169,8 @@ class StoreMaintenance:
         is_dispatched = self._dispatcher.dispatched_to >= end
         await self._sync(self._queues.flush)
         self._checkpoint.physic_msg_timestamp = store_ms
+        confirmed_to = max(self._checkpoint.confirm_phy_offset, self.confirmed_to)
+        self._checkpoint.confirm_phy_offset = min(confirmed_to, end)
         if is_dispatched and end >= (self._checkpoint.durable_py or 0):
             # Not so when another task has noted more meanwhile.
             self._checkpoint.logics_msg_timestamp = store_ms
@@ -247,8 +258,11 @@ class StoreMaintenance:
         if self._commit.failure is not None:
             return
         is_sync = self._options.is_sync_flush
+        limit = self._log.flushed_where if is_sync else self._log.max_offset
+        if self.confirm_offset is not None and not self._cleaner.is_copy:
+            limit = min(limit, self.confirm_offset())
         try:
-            self._dispatcher.advance(self._log.flushed_where if is_sync else self._log.max_offset)
+            self._dispatcher.advance(limit)
         except StoreFailedError as error:
             self._commit.fail(error)
 

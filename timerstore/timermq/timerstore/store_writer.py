@@ -59,6 +59,10 @@ class StoreWriter:
         self.refused_count = 0
         self.closed: str | None = None
         """Why nothing is stored any more."""
+        self.lead_refusal: Callable[[], str | None] | None = None
+        """Says why this store is not the one to write to now; None if nothing else can be."""
+        self.replicas_refusal: Callable[[], str | None] | None = None
+        """Says why sends are refused for want of replicas; None without any."""
         self._options = options
         self._log = log
         self._records = RecordWriter(options, topic_queues, store_host)
@@ -130,17 +134,35 @@ class StoreWriter:
         refusal = self._write(batch, store_ms)
         return refusal or PutResult(PutStatus.PUT_OK, start, batch.end - start, store_ms=store_ms)
 
+    def copied(self, count: int, size: int, store_ms: int) -> None:
+        """Count what was appended as a copy of another log.
+
+        Args:
+            count: Records.
+            size: Bytes of the log.
+            store_ms: Newest store time; 0 without a record.
+        """
+        self.put_count += count
+        self.put_size += size
+        self.last_store_ms = max(self.last_store_ms, store_ms)
+
     def refusal(self, *, even_when_full: bool) -> PutResult | None:
         """The result of every message while the store takes none."""
         status = PutStatus.SERVICE_NOT_AVAILABLE
         if self.closed is not None:
             return PutResult(status, remark=self.closed)
+        if self.lead_refusal is not None and (remark := self.lead_refusal()) is not None:
+            return PutResult(status, remark=remark)
         if self._commit.failure is not None:
             return PutResult(status, remark=f"store has failed: {self._commit.failure}")
         if self._dispatcher.failure is not None:
             return PutResult(status, remark=f"consume queue: {self._dispatcher.failure}")
         if self._cleaner.refusal is not None and not even_when_full:
             return PutResult(status, remark=self._cleaner.refusal)
+        if self.replicas_refusal is not None and not even_when_full:
+            remark = self.replicas_refusal()
+            if remark is not None:
+                return PutResult(PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH, remark=remark)
         if self._options.is_sync_flush:
             unflushed = self._log.max_offset - self._log.flushed_where
             limit = self._options.unflushed_size_max

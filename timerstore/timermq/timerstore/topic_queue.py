@@ -88,3 +88,7 @@ class TopicQueueTable:
         """Forget the entries of a topic."""
         for key in [key for key in self._entries if key[0] == topic]:
             del self._entries[key]
+
+    def clear(self) -> None:
+        """Forget all entries: queues have been given units by others."""
+        self._entries.clear()

@@ -80,7 +80,7 @@ class TimerWheel:
     def __init__(self, file: WheelFile, precision_ms: int) -> None:
         self.precision_ms = precision_ms
         self.was_lost = file.is_empty
-        """There was no whole file when the wheel was opened: it began as a ring of zeros."""
+        """There is no whole file of this ring: it began as a ring of zeros, and was not written."""
         self._file = file
         self._slots = file.read()
         self._whole_slots = self._slots.view(_WHOLE)
@@ -354,7 +354,7 @@ class TimerWheel:
         assert dirty is self._snapshot, "only the newest snapshot holds all that the file lacks"
         self._file.write(dirty)
         self._unwritten[:] = False
-        self._is_anew = False
+        self._is_anew = self.was_lost = False
 
     def statistics(self) -> WheelStatistics:
         """A moment's picture; reads memory only."""

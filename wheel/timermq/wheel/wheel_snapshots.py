@@ -1,10 +1,10 @@
 """RocketMQ's snapshots of its wheel: ``timerwheel.POSITION`` beside ``timerwheel``.
 
-With ``timerWheelSnapshotFlush`` (RocketMQ 5.4 and later) the wheel is written whole, every ten
-seconds, to a file whose name says up to where in the timer log it knows the units; the two newest
-stay. ``timerwheel`` itself is then as old as the last run without that setting, or empty. It says
-so nowhere, and may fit the timer log by chance. So where there are snapshots no file is believed:
-the wheel is made of the timer log, which has all that either shows.
+With ``timerWheelSnapshotFlush`` (RocketMQ 5.4 and later) the whole wheel is written every ten
+seconds to a new file, whose name is the position in the timer log up to which it is complete. The
+two newest files stay. ``timerwheel`` itself is then as old as the last run without that setting, or
+empty. It does not say so, and may fit the timer log by chance. So if there are snapshots, neither
+they nor ``timerwheel`` are used: the wheel is made of the timer log, which is complete.
 
 Source: Java ``TimerWheel.backup``, ``getMaxSnapshotFlag``.
 """

@@ -11,7 +11,7 @@ import attrs
 import structlog
 
 from timermq.pipeline.timer_message_store import TimerMessageStore
-from timermq.remoting.admin_body import decode_properties, encode_properties
+from timermq.remoting.admin_body import encode_properties
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.query_header import StatsHeader
@@ -25,14 +25,20 @@ from ..config_table import version_json
 from ..consumer_offset import ConsumerOffsetTable
 from ..deferred_answers import answer_later
 from ..dispatcher import Handler, StepHandler
+from ..namesrv.own_broker import OwnBroker
 from ..options import BrokerOptions
 from ..refusal import RefusedError
+from ..replication.acknowledged_checkpoint import AcknowledgedCheckpoint
+from ..replication.followers import Followers
 from ..session import Session
 from ..steps import Steps, at_once
 from ..topic_config import TopicConfigTable
 from .broker_stats import STATISTICS, BrokerStats, per_call, tps
-from .live_settings import change_settings, settings_text
+from .live_settings import change_on_request, settings_text
 from .runtime_info import RuntimeInfo
+
+OURS = "timermqReplication"
+"""Setting of masters of ours alone: they speak the link with epochs."""
 
 log = structlog.get_logger("timermq.broker.admin.broker_info_processor")
 
@@ -47,7 +53,10 @@ class BrokerInfoProcessor:
     offsets: ConsumerOffsetTable
     stats: BrokerStats
     runtime: RuntimeInfo
+    own: OwnBroker
+    followers: Followers
     now_ms: Callable[[], int]
+    acknowledged: AcknowledgedCheckpoint = attrs.Factory(AcknowledgedCheckpoint)
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to the method that answers it."""
@@ -79,27 +88,18 @@ class BrokerInfoProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"table": table}))
 
     def config(self, _session: Session, command: Command) -> Command:
-        """All settings, as properties (26)."""
+        """All settings, as properties (26), and where followers link."""
         version = fastjson(version_json(self.topics.data_version), pretty=False)
+        settings = settings_text(self._sections())
+        if self.own.ha_address:
+            settings |= {"haListenPort": self.own.ha_address.rpartition(":")[2], OURS: "1"}
         return command.answer(
-            ResponseCode.SUCCESS,
-            ext={"version": version},
-            body=encode_properties(settings_text(self._sections())),
+            ResponseCode.SUCCESS, ext={"version": version}, body=encode_properties(settings)
         )
 
     def update_config(self, session: Session, command: Command) -> Command:
         """Change settings until the next start: all that are named, or none (25)."""
-        changed = change_settings(self._sections(), decode_properties(command.body))
-        for key, value in changed.items():
-            log.warning(
-                "setting changed until the next start",
-                key=key,
-                value=value,
-                remote=session.remote_address,
-            )
-        if changed:
-            self.topics.settings_changed()
-        return command.answer(ResponseCode.SUCCESS)
+        return change_on_request(session, command, self._sections(), self.topics)
 
     def all_consumer_offsets(self, _session: Session, command: Command) -> Command:
         """The table of committed offsets, as its file has it (43)."""
@@ -113,10 +113,19 @@ class BrokerInfoProcessor:
         return command.answer(ResponseCode.SUCCESS, body=body.encode())
 
     def timer_checkpoint(self, _session: Session, command: Command) -> Command:
-        """The seven numbers of the timer checkpoint (60)."""
-        return command.answer(
-            ResponseCode.SUCCESS, body=self.timer_store.files.checkpoint.encode()[: CHECKPOINT.size]
+        """The seven numbers of the timer checkpoint (60), as far as followers have its log."""
+        page = self.acknowledged.answer(
+            self.timer_store.files.checkpoint.encode()[: CHECKPOINT.size],
+            self.timer_store.store.commit_log.max_offset,
+            self.followers.acknowledged_by_all(),
         )
+        if page is None:
+            raise RefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "TIMER_CHECK_POINT",
+                "no follower has acknowledged the log up to a checkpoint yet: ask again",
+            )
+        return command.answer(ResponseCode.SUCCESS, body=page)
 
     def timer_metrics(self, _session: Session, command: Command) -> Command:
         """Numbers of pending messages, by topic (61)."""

@@ -1,7 +1,7 @@
 """How busy the broker is: messages a second over ten seconds, one and ten minutes, and by the day.
 
-Counters are read every ten seconds while a client is connected and their differences kept, so
-nothing is counted twice on the way of a message.
+Counters are read every ten seconds while a client is connected, and rates are made of their
+differences. So a message is counted once, by the counters that exist anyway.
 
 Source: Java ``BrokerStats``, ``BrokerStatsManager``, ``StoreStatsService``.
 """
@@ -34,12 +34,11 @@ class Totals:
     put: int = 0
     """Messages stored."""
     user_put: int = 0
-    """Those among them that are of no topic of the broker's own, up to the last reading of the
-    queues."""
+    """Of these, messages of users' topics, up to the last reading of the queues."""
     got: int = 0
     """Messages that consumers were given."""
     user_got: int = 0
-    """Those among them that are of no topic of the broker's own."""
+    """Of these, messages of users' topics."""
     found: int = 0
     """Pulls that gave something."""
     missed: int = 0
@@ -87,7 +86,7 @@ class BrokerRates:
         self.got_count = 0
         """Messages given to consumers since the start, those of deleted topics included."""
         self.user_got_count = 0
-        """The same without topics of the broker's own."""
+        """Of these, messages of users' topics."""
         self.found_count = 0
         """Pulls that gave something."""
         self.missed_count = 0
@@ -108,9 +107,15 @@ class BrokerRates:
     def pulled(
         self, key: TopicGroup, queue_id: int, *, count: int, size: int, next_offset: int
     ) -> None:
-        """A pull has looked at a queue up to an offset, and given some messages of so many bytes.
+        """Count a pull that has looked at a queue up to an offset.
 
-        Also where there are none: messages that a filter leaves out are not pending.
+        Args:
+            key: Its topic and group.
+            queue_id: The queue.
+            count: Messages that it gave. With 0 the offset is noted all the same: a consumer has
+                no more to do with messages that its filter leaves out.
+            size: Bytes of their records.
+            next_offset: The offset behind the last message that was looked at.
         """
         if count:
             got = self.got_by_group.get(key)
@@ -129,11 +134,11 @@ class BrokerRates:
         self.pulled_to.setdefault(key, {})[queue_id] = next_offset
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is deleted: count nothing of it any more."""
+        """Forget the counts of a deleted topic."""
         self._forget([key for key in self.pulled_to if key[0] == topic])
 
     def forget_group(self, group: str) -> None:
-        """A group is deleted: count nothing of it any more."""
+        """Forget the counts of a deleted group."""
         self._forget([key for key in self.pulled_to if key[1] == group])
 
     def sample(self) -> None:

@@ -1,7 +1,7 @@
 """What the broker counts by topic and by group, under the names that RocketMQ's tools ask for.
 
-Nothing is counted on the way of a message that is not counted anyway: messages and bytes of topics
-are read from the queues, those that groups got are counts of pulls.
+They cost a message nothing: messages and bytes of topics are read from the queues now and then,
+and those of groups are sums of pulls, which are counted anyway.
 
 Source: Java ``BrokerStatsManager``.
 """
@@ -63,7 +63,7 @@ class BrokerStats:
     retried_count: int = attrs.field(default=0, init=False)
     """Those of them that are retried: they count as put when that comes, and not before."""
     _table: StatsTable | None = attrs.field(default=None, init=False)
-    """Moments count from the first client on."""
+    """None before the first client, from which on readings are taken."""
 
     async def sample(self) -> None:
         """Keep the counters as they are now; called every ten seconds while there are clients.
@@ -76,22 +76,25 @@ class BrokerStats:
             for _ in self._catch_up():
                 await trio.lowlevel.checkpoint()
         except OSError as error:
-            # What needs the disk fails by itself; the next reading begins where this one stopped.
+            # Requests that need the disk report it. The next reading goes on where this one ended.
             log.warning("statistics not read", error=str(error))
 
     def _catch_up(self) -> Iterator[None]:
-        """Take the readings that are due; yields between pieces of work."""
+        """Take the readings that are due, in pieces of work with a yield between them."""
         if self._table is None:
             self._table = StatsTable(self.current_time())
         if self._table.is_due(self.current_time()):
             yield from self.sizes.read(self.store)
-            yield from self._table.read(self.current_time(), self._counters())
+            counters = chain(
+                self._broker_counters(), self._topic_counters(), self._group_counters()
+            )
+            yield from self._table.read(self.current_time(), counters)
 
     def growth(self, name: str, key: str) -> dict[str, Growth] | None:
-        """Growth by the name of the span, at the last moment of each.
+        """How a statistic grew over each span, by the span's name, as of its last reading.
 
         Returns:
-            None for a statistic that there is not, or one that has counted nothing so far.
+            None if there is no such statistic, or it has counted nothing so far.
         """
         statistic = STATISTICS.get(name)
         if statistic is None or self._table is None:
@@ -113,14 +116,14 @@ class BrokerStats:
         self.retried_count += is_retry
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is deleted: one that is made again under its name counts from 0."""
+        """Forget a deleted topic: one that is made again under its name counts from 0."""
         self.rates.forget_topic(topic)
         self.sizes.forget_topic(topic)
         self.batched.pop(topic, None)
         self._forget(lambda place: place[0] == topic, topic)
 
     def forget_group(self, group: str) -> None:
-        """The same for a group."""
+        """Forget a deleted group: one that is made again under its name counts from 0."""
         self.rates.forget_group(group)
         self._forget(lambda place: place[1] == group, None)
 
@@ -137,11 +140,8 @@ class BrokerStats:
         ]
         self._table.forget(gone)
 
-    def _counters(self) -> Iterator[tuple[Key, Counts]]:
-        return chain(self._broker_counters(), self._topic_counters(), self._group_counters())
-
     def _broker_counters(self) -> Iterator[tuple[Key, Counts]]:
-        """RocketMQ counts no calls of these."""
+        """Counters of the whole broker; as in RocketMQ without calls."""
         sums = {
             _PUT: self.sizes.count - self.retried_count,
             _GOT: self.rates.got_count,

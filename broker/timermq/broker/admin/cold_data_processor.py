@@ -1,7 +1,7 @@
 """Cold reads: thresholds of groups are kept and shown, and nothing is throttled.
 
-So it is in RocketMQ by default (``coldDataFlowControlEnable=false``), where thresholds are kept in
-memory as well, until the broker stops.
+RocketMQ does the same by default (``coldDataFlowControlEnable=false``). The thresholds are in
+memory until the broker stops, there as well.
 
 Source: Java ``ColdDataCgCtrService``, ``AdminBrokerProcessor.setCommitLogReadaheadMode``.
 """
@@ -27,7 +27,7 @@ from ..session import Session
 from ..topic_validator import group_fault
 
 READ_AHEAD = "0"
-"""Java ``LibC.MADV_NORMAL``: the kernel reads ahead of who reads on."""
+"""Java ``LibC.MADV_NORMAL``: the kernel reads ahead of a reader that goes on."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -95,7 +95,7 @@ def _threshold(group: str, text: str) -> int:
     """A threshold as a request has it, bytes a second.
 
     Raises:
-        RefusedError: The group can be none, or the threshold is no number (29).
+        RefusedError: The name of the group is illegal, or the threshold is no number (29).
     """
     fault = group_fault(group)
     if fault is not None:

@@ -5,7 +5,7 @@ Source: Java ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import structlog
@@ -31,7 +31,7 @@ from ..durations import Durations
 from ..refusal import RefusedError
 from ..session import Session
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
-from ..topic_config import TopicConfigTable
+from ..topic_config import TopicConfig, TopicConfigTable
 from ..topic_validator import group_fault, is_system_group, retry_topic
 from .broker_stats import BrokerStats
 from .offset_reset import OffsetResets
@@ -169,28 +169,32 @@ class GroupProcessor:
     def _put_later(
         self, session: Session, command: Command, configs: list[SubscriptionGroupConfig]
     ) -> None:
-        for config in configs:
-            if self.groups.get(config.group_name) is None:
-                self.groups.check_room(config.group_name)
-
         async def put() -> Command:
+            # In the step in which they are put.
+            self.groups.check_room(config.group_name for config in configs)
+            retry_topics = list(self._grown_retry_topics(configs))
+            self.topics.check_room(retry_topics)
             with self.made.making(None for _ in configs):
                 for config in configs:
                     self.groups.put(config)
-                    self._fit_retry_topic(config)
                     name = config.group_name
                     log.info("group updated", group=name, remote=session.remote_address)
+                for topic in retry_topics:
+                    self.topics.put(topic)
                 await self.saved()
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, put)
 
-    def _fit_retry_topic(self, config: SubscriptionGroupConfig) -> None:
-        """Give the retry topic as many queues as the group is to have, if it is there already."""
-        topic = self.topics.get(retry_topic(config.group_name))
-        nums = max(config.retry_queue_nums, 1)
-        if topic is not None and topic.queue_nums < nums:
-            self.topics.put(attrs.evolve(topic, read_queue_nums=nums, write_queue_nums=nums))
+    def _grown_retry_topics(
+        self, configs: Iterable[SubscriptionGroupConfig]
+    ) -> Iterator[TopicConfig]:
+        """The retry topics that need more queues for these groups, with as many as they need."""
+        for config in configs:
+            topic = self.topics.get(retry_topic(config.group_name))
+            nums = max(config.retry_queue_nums, 1)
+            if topic is not None and topic.queue_nums < nums:
+                yield attrs.evolve(topic, read_queue_nums=nums, write_queue_nums=nums)
 
 
 def _config(value: object) -> SubscriptionGroupConfig:

@@ -13,13 +13,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
+import structlog
 
+from timermq.remoting.admin_body import decode_properties
 from timermq.remoting.codes import ResponseCode
+from timermq.remoting.command import Command
 from timermq.timerstore.live_setting import live_settings
 from timermq.timerstore.number_text import NUMBER_DIGITS_MAX
 
 from ..options import java_name
 from ..refusal import RefusedError
+from ..session import Session
+from ..topic_config import TopicConfigTable
+
+log = structlog.get_logger("timermq.broker.admin.live_settings")
 
 
 def settings_text(sections: Iterable[attrs.AttrsInstance]) -> dict[str, str]:
@@ -65,6 +72,37 @@ def change_settings(
     for section, key, value in wanted:
         setattr(section, key, value)
     return changed
+
+
+def change_on_request(
+    session: Session,
+    command: Command,
+    sections: Sequence[attrs.AttrsInstance],
+    topics: TopicConfigTable,
+) -> Command:
+    """Change the settings that an operator's request names, and tell of each in the log.
+
+    Args:
+        session: Of the operator.
+        command: Properties of RocketMQ's names to values, as its body.
+        sections: The options in which they may be.
+        topics: Registered again: some settings are part of what name servers are told.
+
+    Raises:
+        BodyFormatError: The body is no properties.
+        RefusedError: As for ``change_settings``; nothing has changed.
+    """
+    changed = change_settings(sections, decode_properties(command.body))
+    for key, value in changed.items():
+        log.warning(
+            "setting changed until the next start",
+            key=key,
+            value=value,
+            remote=session.remote_address,
+        )
+    if changed:
+        topics.settings_changed()
+    return command.answer(ResponseCode.SUCCESS)
 
 
 def _value(name: str, text: str, place: tuple[attrs.AttrsInstance, str]) -> object:

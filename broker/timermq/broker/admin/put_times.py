@@ -1,6 +1,6 @@
-"""How long sends took to be stored: the longest, and how they spread over the last minute.
+"""How long sends took to be stored: the longest time, and the distribution over the last minute.
 
-With SYNC_FLUSH until they were on the disk.
+With SYNC_FLUSH a send is stored when it is on the disk.
 
 Source: Java ``StoreStatsService``.
 """
@@ -14,7 +14,7 @@ from itertools import pairwise
 import attrs
 
 TURN_SECONDS = 60.0
-"""Time after which a new spread is begun; the one before is what is told."""
+"""Time after which a new distribution is begun; the one before is shown."""
 SPREAD_BOUNDS_MS = (0, 9, 49, 99, 199, 499, 999, 1_999, 2_999, 3_999, 4_999, 9_999)
 """Milliseconds: the upper bounds of all but the last of ``SPREAD_NAMES``."""
 SPREAD_NAMES = (
@@ -54,7 +54,7 @@ def _no_counts() -> list[int]:
 
 @attrs.define(eq=False)
 class PutTimes:
-    """How long puts took, by the time since their beginning."""
+    """Counts puts by the time that they took."""
 
     now_ms: Callable[[], int]
     """Wall clock, epoch milliseconds."""
@@ -72,7 +72,11 @@ class PutTimes:
         self._counts[bisect_left(_BOUNDS_MS, took_ms)] += puts
 
     def turn(self, now: float) -> None:
-        """Begin a new spread where a minute has passed; seconds of any clock that goes on."""
+        """Begin a new distribution if a minute has passed.
+
+        Args:
+            now: Seconds of a clock that is never set.
+        """
         if self._turned_at is None:
             self._turned_at = now
         elif now - self._turned_at >= TURN_SECONDS:
@@ -80,7 +84,7 @@ class PutTimes:
             self._last, self._counts = self._counts, _no_counts()
 
     def spread(self) -> str:
-        """RocketMQ's text of the last spread; ``null`` before the first minute has passed."""
+        """The last distribution as RocketMQ writes it; ``null`` before the first minute is over."""
         if self._last is None:
             return "null"
         counts = _sorted_into(SPREAD_BOUNDS_MS, self._last)

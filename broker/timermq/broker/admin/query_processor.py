@@ -27,10 +27,10 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..session import Session
 
-QUERY_COUNT_MAX = 64
-"""Messages of one query by key (RocketMQ's ``maxMsgsNumBatch``)."""
 UNIQUE_QUERY_COUNT = 32
 """Messages of one query by unique key (RocketMQ's ``defaultQueryMaxNum``)."""
+UNIT_COUNT_MAX = 64
+"""Units of a queue in one answer."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -48,7 +48,7 @@ class QueryProcessor:
         records = self.store.query(
             header.topic,
             header.key,
-            count_max=max(min(count_max, QUERY_COUNT_MAX), 1),
+            count_max=max(min(count_max, self.store.options.max_msgs_num_batch), 1),
             begin_ms=header.begin_ms,
             end_ms=header.end_ms,
             unique=unique,
@@ -92,7 +92,7 @@ class QueryProcessor:
                 f"no message ever came to queue {queue_id} of {ascii(topic)[:260]}",
             )
         first, count = header.index, header.count
-        units = queue.units(max(first, queue.min_offset), max(min(count, QUERY_COUNT_MAX), 1))
+        units = queue.units(max(first, queue.min_offset), max(min(count, UNIT_COUNT_MAX), 1))
         rows = [
             {"eval": True, "physicOffset": phy_offset, "physicSize": size, "tagsCode": tags_code}
             for phy_offset, size, tags_code in units.tolist()

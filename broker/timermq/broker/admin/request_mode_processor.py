@@ -1,8 +1,10 @@
 """How a group gets the messages of a topic: by pulls.
 
-RocketMQ can hand out messages instead (POP); here groups pull, so to ask for that changes nothing.
+RocketMQ can hand out messages instead (POP). Here groups always pull: PULL changes nothing, and POP
+is refused.
 
-Source: Java ``QueryAssignmentProcessor.setMessageRequestMode``.
+Source: Java ``QueryAssignmentProcessor.setMessageRequestMode``,
+``AdminBrokerProcessor.getAllMessageRequestMode``.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import attrs
 from timermq.remoting.admin_body import decode_config
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
+from timermq.remoting.queue_json import encode_json
 
 from ..dispatcher import Handler
 from ..refusal import RefusedError
@@ -34,7 +37,14 @@ class RequestModeProcessor:
 
     def handlers(self) -> Mapping[int, Handler]:
         """Request code to the method that answers it."""
-        return {RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode}
+        return {
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
+        }
+
+    def all_modes(self, _session: Session, command: Command) -> Command:
+        """No modes beside the default, as slaves ask for them (402)."""
+        return command.answer(ResponseCode.SUCCESS, body=encode_json({"messageRequestModeMap": {}}))
 
     def set_mode(self, _session: Session, command: Command) -> Command:
         """Have a group pull a topic, as it does; the checks are in Java's order (401)."""

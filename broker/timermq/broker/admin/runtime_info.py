@@ -1,7 +1,7 @@
 """How busy the broker is, name by name: the answer to GET_BROKER_RUNTIME_INFO, in Java's texts.
 
-All names of RocketMQ's broker are there, for its tools stop where one is missing. What the broker
-does not have reads as it does where RocketMQ has it and does not use it.
+All names of RocketMQ's broker are there, because its tools stop at a name that is missing. Names of
+features that this broker does not have show the values of a RocketMQ that does not use them.
 
 Source: Java ``AdminBrokerProcessor.prepareRuntimeInfo``, ``DefaultMessageStore.getRuntimeInfo``,
 ``StoreStatsService.getRuntimeInfo``.
@@ -10,7 +10,7 @@ Source: Java ``AdminBrokerProcessor.prepareRuntimeInfo``, ``DefaultMessageStore.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import attrs
 
@@ -37,7 +37,7 @@ NOT_HERE = {
     # Memory beside the page cache: RocketMQ's number where it has none.
     "remainTransientStoreBufferNumbs": "2147483647",
 }
-"""Names whose values never change."""
+"""Names of features that are not here, with values that never change."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -56,7 +56,7 @@ class RuntimeInfo:
         return self.stats.rates
 
     def table(self) -> dict[str, str]:
-        """All of them; counts of the users' messages are as of the last reading of the queues."""
+        """All names with their values; users' messages are counted up to the last reading."""
         return {
             **NOT_HERE,
             **self._identity(),
@@ -159,7 +159,7 @@ class RuntimeInfo:
 
     def _tps(self, value: Callable[[Totals], int]) -> str:
         """Over ten seconds, one and ten minutes."""
-        return _joined(self.rates.rates(value))
+        return " ".join(f"{rate:.2f}" for rate in self.rates.rates(value))
 
     def _minute(self, value: Callable[[Totals], int]) -> float:
         return self.rates.rates(value)[1]
@@ -170,10 +170,6 @@ def size_text(size: int) -> str:
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
     power = max(size.bit_length() - 1, 0) // 10
     return f"{size} B" if not power else f"{size / (1 << 10 * power):.1f} {units[power]}"
-
-
-def _joined(rates: Sequence[float]) -> str:
-    return " ".join(f"{rate:.2f}" for rate in rates)
 
 
 def _duration(time_ms: int) -> str:

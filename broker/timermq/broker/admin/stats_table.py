@@ -1,8 +1,8 @@
 """By how much counters grew in the last minute, hour and day, as RocketMQ tells it.
 
-Counters are read at moments: every ten seconds, ten minutes and hour since the start. A sum is the
-difference of the newest reading and the oldest that is kept, so it stands still between two
-moments, and that of a day comes up to an hour late.
+Counters are read at fixed moments: every ten seconds, every ten minutes and every hour since the
+start. A sum is the difference of the newest reading and the oldest that is kept. So it does not
+change between two moments, and the sum of a day is up to an hour old.
 
 Source: Java ``StatsItem``, ``StatsItemSet``.
 """
@@ -18,9 +18,9 @@ import structlog
 from numpy.typing import NDArray
 
 KEYS_MAX = 16_384
-"""Topics, and pairs of topic and group, that are counted; each takes a kilobyte."""
+"""Counters of topics, and of pairs of topic and group, at most; each takes a kilobyte."""
 PIECE_COUNT = 1_024
-"""Counters that are read between two turns of everything else: less than a millisecond."""
+"""Counters that are read without a pause: less than a millisecond."""
 
 Key = tuple[str, str]
 """A family of counters, and the topic or the group that it counts for."""
@@ -28,7 +28,7 @@ Counts = tuple[int, int, int]
 """Messages, bytes, and the calls that brought them; 0 calls where they are not counted."""
 
 NONE = -1
-"""In a reading: the counter was not there."""
+"""In a reading: there was no such counter."""
 
 log = structlog.get_logger("timermq.broker.admin.stats_table")
 
@@ -67,7 +67,7 @@ class _Readings:
 
     span: Span
     moment: float
-    """The last moment that a reading was for; they come every ``interval`` seconds."""
+    """The last moment for which there is a reading, seconds."""
     times: deque[float] = attrs.field(factory=deque[float])
     readings: deque[NDArray[np.int64]] = attrs.field(factory=deque[NDArray[np.int64]])
 
@@ -77,9 +77,9 @@ class _Readings:
         return int((now - self.moment + 1e-6) / self.span.interval)
 
     def read(self, now: float, totals: NDArray[np.int64]) -> None:
-        """Keep the counters, also for moments that went by without a reading.
+        """Keep the counters, also for moments that passed without a reading.
 
-        In these they are taken to have grown evenly.
+        For these moments even growth is assumed.
         """
         due = self.due_count(now)
         if not due:
@@ -103,7 +103,7 @@ class _Readings:
             self.readings.popleft()
 
     def growth(self, row: int) -> Growth:
-        """From the oldest reading to the newest; from 0 where it began in between."""
+        """Growth of a counter from the oldest reading to the newest; from 0 if it is younger."""
         known = [
             (time, reading[row])
             for time, reading in zip(self.times, self.readings, strict=True)
@@ -118,7 +118,7 @@ class _Readings:
         return Growth(last_at - first_at, (messages, size, calls))
 
     def forget(self, row: int) -> None:
-        """Let a row be free for another counter."""
+        """Clear a row, so that it can be another counter's."""
         for reading in self.readings:
             if row < len(reading):
                 reading[row] = NONE
@@ -149,7 +149,7 @@ class StatsTable:
 
         Args:
             now: Seconds, by the clock of the start.
-            counters: All counters as they are now. What was there and is missing stands still.
+            counters: All counters as they are now. One that is missing counts as unchanged.
         """
         rows: list[int] = []
         counts: list[Counts] = []
@@ -168,12 +168,12 @@ class StatsTable:
             span.read(now, self._totals)
 
     def growth(self, key: Key) -> dict[str, Growth] | None:
-        """Growth by the name of the span; None for a counter that no reading has found."""
+        """Growth of a counter by the name of the span; None if no reading has found it."""
         row = self._rows.get(key)
         return None if row is None else {one.span.name: one.growth(row) for one in self._spans}
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Counters that are no more; one that comes again begins at 0."""
+        """Remove counters; one that comes again begins at 0."""
         for key in keys:
             row = self._rows.pop(key, None)
             if row is not None:

@@ -1,8 +1,8 @@
 """A page of a table that is read in several requests.
 
-RocketMQ's slaves and tools from 5.4 on ask for the topics and the groups page by page, by the
-number of the first entry in the order of names. They name the version of the table that they began
-with; if it has changed, the answer is the first page again, and they begin again.
+From 5.4 on RocketMQ's slaves and tools ask for topics and groups page by page. A request names the
+number of the page's first entry, in the order of names, and the version of the table of the pages
+before. If the table has changed since, the answer is the first page, and the reader begins again.
 
 Source: Java ``TopicConfigManager.subTopicConfigTable``, ``SubscriptionGroupManager.subGroupTable``.
 """
@@ -26,7 +26,7 @@ PAGE_COUNT_MAX = 2_000
 
 @attrs.frozen
 class TablePage:
-    """What a request asks for."""
+    """The page that a request asks for."""
 
     begin: int
     """Number of the first entry, from 0."""
@@ -37,10 +37,10 @@ class TablePage:
 
     @classmethod
     def asked(cls, begin: int | None, count: int | None, version: str | None) -> TablePage | None:
-        """The page of a request's parameters; None: it has none of them and asks for everything.
+        """The page of a request's parameters; None: it has none of them, and wants everything.
 
         Raises:
-            RefusedError: The numbers name no page (29).
+            RefusedError: The numbers are those of no page (29).
         """
         if begin is None and count is None and version is None:
             return None
@@ -61,12 +61,12 @@ class TablePage:
             version: Of the table now.
 
         Raises:
-            BodyFormatError: The version of the pages before is none.
+            BodyFormatError: The version of the pages before is not valid.
         """
         ordered = sorted(table)
         begin = self.begin if self._goes_on_in(version) else 0
         end = begin + self.count
-        # Java's readers end at the last but one: alone on a page the last would not be read.
+        # Java's readers stop before the last entry: alone on a page it would not be read.
         if end == len(ordered) - 1:
             end += 1
         return ordered[begin:end]

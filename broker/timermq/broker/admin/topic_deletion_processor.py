@@ -1,9 +1,9 @@
 """Topics that an operator deletes, one or several.
 
-A topic is deleted in one step, in which nothing else happens: its queues, its configuration, the
-offsets that groups committed. Its pending messages would have nowhere to go then, so a topic that
-has any is not deleted. A message that was under way at that moment arrives on a topic that is not
-in the table; it brings the topic back (``TopicConfigTable.restore``), and nothing is lost.
+The queues of a topic, its configuration and the offsets that groups committed are removed in one
+step. A topic with pending messages is not deleted, because they would have no topic to go to. A
+message that becomes pending during the deletion brings the topic back when it is due
+(``TopicConfigTable.restore``), so it is not lost.
 
 Source: Java ``AdminBrokerProcessor.deleteTopic``, ``deleteTopicList``.
 """
@@ -11,6 +11,7 @@ Source: Java ``AdminBrokerProcessor.deleteTopic``, ``deleteTopicList``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import attrs
 import structlog
@@ -37,7 +38,7 @@ from .offset_reset import OffsetResets
 from .topic_processor import Saved
 
 LOOK_COUNT = 256
-"""Pending messages that are read between two turns of the other tasks."""
+"""Pending messages that are read without a pause for other tasks."""
 
 log = structlog.get_logger("timermq.broker.admin.topic_deletion_processor")
 
@@ -77,11 +78,15 @@ class TopicDeletionProcessor:
         async def clean() -> Command:
             store = self.timer_store.store
             for topic in dict.fromkeys(queue.topic for queue in store.queues()):
-                if self.topics.get(topic) is None and topic not in OWN_TOPICS:
-                    await store.delete_topic(topic)
+                if self._is_unused(topic):
+                    # Asked once more: a message may make the topic again before its turn.
+                    await store.delete_topic(topic, is_wanted=partial(self._is_unused, topic))
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, clean)
+
+    def _is_unused(self, topic: str) -> bool:
+        return self.topics.get(topic) is None and topic not in OWN_TOPICS
 
     def _delete_later(self, session: Session, command: Command, topics: Sequence[str]) -> None:
         names = list(dict.fromkeys(topics))
@@ -90,16 +95,14 @@ class TopicDeletionProcessor:
 
         async def delete() -> Command:
             await self._check_nothing_pending(frozenset(names))
+            store = self.timer_store.store
             for topic in names:
-                await self._delete(topic)
+                await store.delete_topic(topic, at=partial(self._forget, topic))
                 log.info("topic deleted", topic=topic, remote=session.remote_address)
             await self.saved()
             return command.answer(ResponseCode.SUCCESS)
 
         answer_later(session, command, delete)
-
-    async def _delete(self, topic: str) -> None:
-        await self.timer_store.store.delete_topic(topic, at=lambda: self._forget(topic))
 
     def _check_deletable(self, topic: str) -> None:
         fault = topic_fault(topic)
@@ -113,7 +116,7 @@ class TopicDeletionProcessor:
             )
 
     async def _check_nothing_pending(self, topics: frozenset[str]) -> None:
-        """Go through all pending messages: the counts by topic are only for people."""
+        """Refuse topics with pending messages, all of which are read: counts may be wrong."""
         pending = self.timer_store.pending()
         deletes = pending.deletes()
         for _ in pending.learn(deletes):
@@ -131,11 +134,11 @@ class TopicDeletionProcessor:
                 await trio.lowlevel.checkpoint()
 
     def _forget(self, topic: str) -> None:
-        """The step in which the topic ends; the store removes its queues in the same."""
+        """Remove a topic from the tables, in the step in which the store removes its queues."""
         self.topics.delete(topic)
         self.groups.forget_topic(topic)
         self.offsets.delete_topic(topic)
         self.resets.forget_topic(topic)
-        # Held on, they would pass over the first messages of a topic that is made again.
+        # Pulls held any longer would skip the first messages of a topic that is made again.
         self.long_polling.wake_topic(topic)
         self.stats.forget_topic(topic)

@@ -169,9 +169,8 @@ class TopicProcessor:
         return config
 
     def _put_later(self, session: Session, command: Command, configs: list[TopicConfig]) -> None:
-        self.topics.check_room(configs)
-
         async def put() -> Command:
+            self.topics.check_room(configs)  # in the step in which they are put
             with self.made.making(is_system_topic(config.topic_name) for config in configs):
                 for config in configs:
                     self.topics.put(config)

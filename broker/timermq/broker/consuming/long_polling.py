@@ -6,9 +6,9 @@ of its connection takes it away. What arrives on a queue wakes the pulls of that
 run again; those whose filter lets nothing through stay, from the offset that they have reached.
 Whose pulls they are take turns: thousands of one client delay no other's.
 
-Answers that are held back on purpose wait here as well: errors towards clients that would ask again
-at once, or that are asked for their subscriptions. Deadlines are kept in buckets of 100 ms: a pull
-that is answered early leaves nothing behind.
+Answers that are held back on purpose wait here as well: errors for clients that would pull again at
+once, or that are being asked for their subscriptions. Deadlines are kept in buckets of 100 ms: a
+pull that is answered early leaves nothing behind.
 
 Source: Java ``PullRequestHoldService``, which looks at timeouts every 5 s.
 """
@@ -144,15 +144,15 @@ class LongPolling:
         return pull in self._by_session.get(pull.session, ())
 
     def release(self, pull: HeldPull) -> None:
-        """Let go of a held pull that has another answer by now."""
+        """Forget a held pull, which is answered in another way."""
         self._forget(pull)
 
     def resume(self, pull: HeldPull, *, later: float) -> None:
-        """Run a pull at once whose answer was held back, or let that go if it still has one.
+        """Run a pull whose answer was held back; if it still has that answer, send it.
 
         Args:
-            pull: Is held.
-            later: Seconds by which the end of its time moves, back if they are negative.
+            pull: A held pull.
+            later: Seconds by which its deadline moves; negative: it is earlier.
         """
         _discard(self._by_bucket, pull.bucket, pull)
         pull.bucket += math.floor(later * BUCKETS_A_SECOND)
@@ -177,6 +177,11 @@ class LongPolling:
     def wake_topic(self, topic: str) -> None:
         """The same for all queues of a topic."""
         for _, queue_id in [key for key in self._by_queue if key[0] == topic]:
+            self.wake(topic, queue_id)
+
+    def wake_all(self) -> None:
+        """Run all pulls again: something about every queue has changed."""
+        for topic, queue_id in list(self._by_queue):
             self.wake(topic, queue_id)
 
     def drop(self, session: Session) -> None:

@@ -13,9 +13,10 @@ offset is before the oldest message        21  the oldest
 an operator has reset the group            21  where to
 =======================================  ====  =================
 
-19 is held when the client allows it. So is a pull whose subscription no heartbeat has told yet,
-until its client has been asked for it (``subscription_questions``). Errors towards C++ consumers
-are held back for a moment: they ask again without a pause, thousands of times a second.
+A pull with 19 is held if the client allows it. A pull whose subscription no heartbeat has told yet
+is held until its client has been asked for it (``subscription_questions``). Errors for C++
+consumers are held back for a moment, because these pull again without a pause, thousands of times a
+second.
 
 Source: Java ``PullMessageProcessor``, ``DefaultPullMessageResultHandler``.
 """
@@ -41,6 +42,7 @@ from ..client_registry import ClientRegistry, Subscription
 from ..consumer_offset import ConsumerOffsetTable
 from ..options import BrokerOptions
 from ..refusal import RefusedError, refusal_answer
+from ..replication.followers import Followers
 from ..session import Session
 from ..steps import Steps, at_once
 from ..subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -71,7 +73,7 @@ _EMPTY = frozenset({GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QU
 
 
 class _NotToldError(RefusedError):
-    """A refusal: the group has no subscription that is as new as the pull."""
+    """A refusal: no client of the group has told a subscription as new as the pull's."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -87,6 +89,7 @@ class PullProcessor:
     long_polling: LongPolling
     questions: SubscriptionQuestions
     resets: OffsetResets
+    followers: Followers
     rates: BrokerRates
     """Count what pulls give."""
 
@@ -136,7 +139,7 @@ class PullProcessor:
         return _again(pull.command, result, pull.offset)
 
     def _follow_subscription(self, pull: HeldPull) -> None:
-        """Begin again where the group wants other messages now than when the pull came."""
+        """Begin a held pull again if its group's subscription has changed since it came."""
         before, info = pull.subscription, self.clients.consumer_group(pull.group)
         if before is None or info is None:
             return
@@ -174,7 +177,7 @@ class PullProcessor:
         return None
 
     def _hold_and_ask(self, pull: HeldPull, sub_version: int) -> bool:
-        """Have the client of a pull asked, if there is room for the pull to wait for that."""
+        """Hold a pull and ask its client; False if it cannot be held, or the client not asked."""
         if not self.long_polling.hold(pull, HOLD_SECONDS):
             return False
         if self.questions.ask(pull, sub_version, self._resume):
@@ -183,7 +186,7 @@ class PullProcessor:
         return False
 
     def _resume(self, pull: HeldPull) -> None:
-        """Go on with a pull that has waited for its subscription, whether or not that has come."""
+        """Go on with a pull that has waited for its subscription, or refuse it if none has come."""
         if not self.long_polling.holds(pull):
             return
         header = PullHeader.of(pull.command)
@@ -342,6 +345,13 @@ class PullProcessor:
                 next_offset=reset_to,
                 min_offset=0 if queue is None else queue.min_offset,
                 max_offset=0 if queue is None else queue.max_offset,
+            )
+        if not self.followers.is_settled:
+            return GetResult(
+                status=GetStatus.OFFSET_FOUND_NULL,
+                next_offset=pull.offset,
+                min_offset=0,
+                max_offset=0,
             )
         store_options = self.store.options
         began = trio.current_time()

@@ -1,14 +1,14 @@
-"""Asks clients for subscriptions that their pulls speak of, and that no heartbeat has told yet.
+"""Asks clients for subscriptions that their pulls name and no heartbeat has told yet.
 
-A pull names the version of its consumer's subscription. Java's client gives it a new version when
-its queues change, and tells the broker by a heartbeat, but leaves that out while another one is
-under way: from then on its pulls are ahead of what is known, and RocketMQ's broker refuses them
-until the next heartbeat, half a minute later. Here the first such pull has the client asked what it
-subscribes to (307), and it and those behind it are held until the client has answered. A refusal
-would cost more: the client asks again no sooner than in a second, or three. No pull is served by an
-older filter: what the client does not tell in time is refused as ever.
+A pull names the version of its consumer's subscription. When its queues change, Java's client makes
+a new version and tells it by a heartbeat, but leaves that out while another heartbeat is under way.
+RocketMQ's broker then refuses its pulls until the next heartbeat, half a minute later. Here the
+first such pull makes the broker ask the client for its subscriptions (307). This pull and those
+behind it are held until the client has answered: a refused client pulls again only after one to
+three seconds. No pull is served by an older filter: if the client does not answer in time, the
+pull is refused as by RocketMQ.
 
-Of its answer no more counts than its pulls may ask for, and are asking for: their own topics.
+Of the answer only the topics of waiting pulls are taken over: those pulls were allowed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from ..session import Session
 from .long_polling import HeldPull
 
 ANSWER_SECONDS = 5.0
-"""How long a client has to answer. A Java process that has just begun takes a second for it where
-the machine is busy."""
+"""How long a client has to answer. On a busy machine a Java process that has just begun takes a
+second."""
 REST = 1.0
 """Seconds between two questions to one client about one group."""
 HOLD_SECONDS = ANSWER_SECONDS + REST
-"""How long a pull waits at most: for a rest to end, and for the answer."""
+"""How long a pull waits at most: for the next question to be allowed, and for its answer."""
 
 GONE_MAX = 64
-"""Pulls of a client that may stay here although they are held no more, besides one for each that is
+"""Pulls of a client that may be left here although they are no longer held, besides as many as are
 held."""
 
 Resume = Callable[[HeldPull], None]
-"""Goes on with a pull whose subscription is known now, or will not be."""
+"""Goes on with a pull: its subscription is known now, or the client has not told it."""
 
 log = structlog.get_logger("timermq.broker.consuming.subscription_questions")
 
@@ -60,12 +60,12 @@ class _Waiting:
 
 @attrs.define(eq=False)
 class _Client:
-    """A client that is asked, or was a moment ago."""
+    """A client that is asked now, or was within the last ``REST``."""
 
     waiting: dict[str, list[_Waiting]] = attrs.Factory(dict[str, list[_Waiting]])
     """Pulls that wait, by their group."""
     rests_until: dict[str, float] = attrs.Factory(dict[str, float])
-    """Groups that it was asked about, each with trio's time of the next question at the soonest."""
+    """Group that it was asked about to trio's time at which it may be asked again."""
     changed: Signal = attrs.Factory(Signal)
 
     @property
@@ -74,7 +74,7 @@ class _Client:
         return sum(map(len, self.waiting.values()))
 
     def drop_gone(self, holds: Callable[[HeldPull], bool]) -> None:
-        """Drop pulls whose time was up before their group had its turn."""
+        """Drop pulls that were answered because their time was up."""
         kept = {
             group: [one for one in waiting if holds(one.pull)]
             for group, waiting in self.waiting.items()
@@ -101,7 +101,7 @@ class SubscriptionQuestions:
 
     @property
     def waiting(self) -> int:
-        """Number of pulls that wait, with some that are held no more."""
+        """Number of pulls that wait, with some that are no longer held."""
         return sum(client.waiting_count for client in self._asked.values())
 
     def ask(self, pull: HeldPull, sub_version: int, resume: Resume) -> bool:
@@ -113,7 +113,7 @@ class SubscriptionQuestions:
             resume: Called when the client has told it, by whatever request, or does not.
 
         Returns:
-            Whether it is asked. RocketMQ's C++ client is not: its answer is no JSON.
+            Whether the client is asked. RocketMQ's C++ client never is: its answer is no JSON.
         """
         session = pull.session
         if session.is_cpp:
@@ -131,7 +131,7 @@ class SubscriptionQuestions:
         return True
 
     def told(self, session: Session, group: str) -> None:
-        """A heartbeat has told the subscriptions of a group: pulls that waited for that go on."""
+        """Go on with pulls whose subscription a heartbeat has told."""
         client = self._asked.get(session)
         if client is None or group not in client.waiting:
             return
@@ -154,7 +154,7 @@ class SubscriptionQuestions:
         Cancellation: the connection has ended, and its pulls with it.
         """
         try:
-            # Looked at once more behind the wait: a pull may come in the moment in which it ends.
+            # Checked again after the wait: a pull may come in the moment in which it ends.
             while client.waiting or await client.changed.wait_at_most(REST) or client.waiting:
                 if client.waiting:
                     await self._ask_next(session, client)
@@ -162,7 +162,7 @@ class SubscriptionQuestions:
             self._asked.pop(session, None)
 
     async def _ask_next(self, session: Session, client: _Client) -> None:
-        """Ask about the group that may be asked about first."""
+        """Ask about the waiting group whose turn comes first."""
         rests = client.rests_until
         group = min(client.waiting, key=lambda one: rests.get(one, 0.0))
         await trio.sleep_until(rests.get(group, 0.0))
@@ -186,7 +186,7 @@ class SubscriptionQuestions:
             one.resume(one.pull)
 
     async def _ask(self, session: Session, group: str) -> list[Subscription]:
-        """What a client tells of its subscriptions in a group; nothing if it does not."""
+        """The subscriptions that a client tells of a group; none if it does not answer."""
         info = self._clients.consumer_group(group)
         member = None if info is None else info.members.get(session)
         ext = {

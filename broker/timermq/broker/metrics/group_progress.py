@@ -26,7 +26,7 @@ StoreMs = Callable[[str, int, int], int]
 
 @attrs.define(kw_only=True)
 class GroupProgress:
-    """A group on one topic."""
+    """How far a consumer group is with one topic."""
 
     group: str
     topic: str

@@ -20,6 +20,7 @@ from prometheus_client.core import (
 
 from timermq.pipeline.clock.clock_watch import ClockState
 
+from .lease_families import lease_families
 from .metrics_snapshot import MetricsSnapshot
 from .series import counter, gauge, histogram, labelled
 from .topic_families import REMOTING, consumer_connections, creation_families, topic_families
@@ -47,6 +48,9 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         _transactions(snapshot),
         _promises(snapshot),
         _clock(snapshot),
+        _followers(snapshot),
+        _following(snapshot),
+        lease_families(snapshot),
     ):
         more = STORAGE if family.name.startswith(OF_STORAGE) else {}
         for number, sample in enumerate(family.samples):
@@ -256,6 +260,54 @@ def _promises(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     stages = (("enqueue", timer.enqueue_backoff), ("deliver", timer.deliver_backoff))
     yield labelled(retried, [((stage,), held.count) for stage, held in stages])
+
+
+def _followers(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    """How far each follower is that is linked, and how many are in sync."""
+    rows = snapshot.statistics.followers
+    named = [((row.name,), row) for row in rows]
+    yield gauge(
+        "timermq_replicas_in_sync",
+        "This broker and the followers that have everything that is confirmed",
+        1 + sum(row.is_in_sync for row in rows),
+    )
+    behind = GaugeMetricFamily(
+        "timermq_follower_behind_bytes",
+        "Bytes of the log that a follower has not acknowledged",
+        labels=["follower"],
+    )
+    yield labelled(behind, ((labels, row.behind) for labels, row in named))
+    silent = GaugeMetricFamily(
+        "timermq_follower_silent_seconds",
+        "Since a follower that lacks something has acknowledged something new",
+        labels=["follower"],
+    )
+    yield labelled(silent, ((labels, row.silent_ms / 1000) for labels, row in named))
+    yield counter(
+        "timermq_followers_refused",
+        "Links of followers that were refused",
+        snapshot.statistics.followers_refused,
+    )
+
+
+def _following(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    """Which role it has, and how far a follower is behind its master."""
+    found = snapshot.statistics.following
+    yield gauge("timermq_is_master", "Whether it leads: 0 of a follower", found is None)
+    if found is None:
+        return
+    yield gauge("timermq_master_linked", "Whether the master's log comes in", found.is_linked)
+    yield gauge(
+        "timermq_master_behind_bytes",
+        "Bytes of the master's log that are not copied, as far as it has told",
+        found.behind,
+    )
+    if found.behind_ms is not None:
+        yield gauge(
+            "timermq_master_behind_seconds",
+            "Since everything was copied that the master had told of",
+            found.behind_ms / 1000,
+        )
 
 
 def _clock(snapshot: MetricsSnapshot) -> Iterator[Metric]:

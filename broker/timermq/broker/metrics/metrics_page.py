@@ -54,7 +54,7 @@ class _Reading:
 
 @attrs.define(eq=False, kw_only=True)
 class MetricsPage:
-    """The sources of the page."""
+    """The page ``/metrics``, made of these sources and kept for a second."""
 
     options: BrokerOptions
     tables: Tables

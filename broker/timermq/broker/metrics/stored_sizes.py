@@ -1,8 +1,8 @@
 """How many messages come to each topic and how large they are, read from the queues now and then.
 
-A unit of a queue has the size of its record, so that a message costs nothing on its way. Messages
-that are cleaned before they were read are not counted. Scrapes of metrics read, and the broker's
-statistics; one may begin while another has its pause.
+A unit of a queue holds the size of its record, so nothing is counted while a message is stored.
+Messages that are cleaned before they were read are not counted. Scrapes of metrics and the broker's
+statistics read the queues; one reading may begin during a pause of another.
 
 Source: Java ``SendMessageProcessor.handlePutMessageResult``; bounds as in
 ``BrokerMetricsManager.registerMetricsView``.
@@ -39,7 +39,7 @@ class StoredSizes:
     """Messages of all topics, deleted ones too, as RocketMQ counts them for a broker: without dead
     letters and without the marks that end transactions."""
     user_count: int = attrs.field(default=0, init=False)
-    """Those among them that are of no topic of the broker's own."""
+    """Of these, messages of users' topics."""
     _seen: dict[tuple[str, int], int] = attrs.field(factory=dict[tuple[str, int], int], init=False)
     """Queue to the offset of the first unit that was not read."""
 
@@ -77,7 +77,7 @@ class StoredSizes:
             self._forget(store)
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is deleted: one that is made again under its name counts from 0."""
+        """Forget a deleted topic: one that is made again under its name counts from 0."""
         self.by_topic.pop(topic, None)
         self._seen = {place: end for place, end in self._seen.items() if place[0] != topic}
 

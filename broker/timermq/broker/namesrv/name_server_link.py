@@ -78,6 +78,10 @@ class LinkState:
     """Why it is not; None while it is."""
     namesake: str | None = None
     """Address of another broker that was seen there under the name of this one."""
+    master: str | None = None
+    """Address for clients of the master of a follower, as it is known there."""
+    ha_master: str | None = None
+    """… and for followers."""
 
 
 class NameServerLink:
@@ -102,6 +106,8 @@ class NameServerLink:
         self._is_leaving = False
         self._told: dict[str, TopicConfig] = {}
         """The topics as the name server knows them, since this connection began."""
+        self._told_id: int | None = None
+        """The id by which this broker is registered there, the same."""
 
     def changed(self) -> None:
         """The topics have changed: register soon."""
@@ -134,7 +140,8 @@ class NameServerLink:
             return
         with trio.move_on_after(GOODBYE_TIMEOUT):
             try:
-                await self._call(RequestCode.UNREGISTER_BROKER, self._identity())
+                identity = self._identity(self._own.role.broker_id)
+                await self._call(RequestCode.UNREGISTER_BROKER, identity)
             except Exception as error:
                 # The broker stops, and the name server finds out by itself.
                 log.info(
@@ -161,7 +168,7 @@ class NameServerLink:
             raise LinkBrokenError(f"no connection within {CONNECT_TIMEOUT:.0f} s")
         self._frames = FrameConnection()
         self._answers.clear()
-        self._told = {}
+        self._told, self._told_id = {}, None
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._receive, self._stream)
@@ -189,6 +196,11 @@ class NameServerLink:
         Source: Java ``TopicConfigManager.registerBrokerData``.
         """
         own, topics = self._own, self._own.registered_topics()
+        broker_id = own.role.broker_id
+        if self._told_id not in (None, broker_id):
+            # It has another role since: its old place is free, or another's.
+            await self._call(RequestCode.UNREGISTER_BROKER, self._identity(self._told_id))
+            self._told, self._told_id, is_whole = {}, None, True
         # A deleted topic is in neither of both, but the whole is always sent then.
         is_whole = is_whole or not topics.keys() >= self._told.keys()
         changed = {name: one for name, one in topics.items() if self._told.get(name) != one}
@@ -200,6 +212,7 @@ class NameServerLink:
             RequestCode.REGISTER_BROKER,
             RegisterBrokerHeader(
                 broker_address=own.address,
+                broker_id=broker_id,
                 broker_name=own.options.broker_name,
                 cluster_name=own.options.broker_cluster_name,
                 body_crc32=body_crc32(body),
@@ -209,8 +222,12 @@ class NameServerLink:
         )
         if answer.code != ResponseCode.SUCCESS:
             raise LinkBrokenError(f"refused with {answer.code}: {answer.remark}")
-        self._told = topics
+        self._told, self._told_id = topics, broker_id
         self.state.registrations += 1
+        self.state.master = answer.ext.get("masterAddr") or None
+        self.state.ha_master = answer.ext.get("haServerAddr") or None
+        if own.role.is_master and self.state.master not in (None, own.address):
+            own.on_rival(self.state.master)
         if not self.state.is_registered:
             self.state.is_registered, self.state.error = True, None
             log.info("registered", namesrv=self.state.address, broker=own.options.broker_name)
@@ -229,7 +246,10 @@ class NameServerLink:
         except BodyFormatError:
             routes = []
         addresses = [one.address for one in routes if one.broker_name == name and one.address]
-        namesake = addresses[0] if addresses else self._own.address
+        is_master = self._own.role.is_master
+        namesake = addresses[0] if addresses and is_master else self._own.address
+        if namesake != self._own.address:
+            self._own.on_rival(namesake)
         if namesake not in (self._own.address, self.state.namesake):
             log.error(
                 "another broker registers with the name of this one: give each a name of its own",
@@ -274,10 +294,11 @@ class NameServerLink:
             self._answered.set()
             self._answered = trio.Event()
 
-    def _identity(self) -> BrokerHeader:
+    def _identity(self, broker_id: int) -> BrokerHeader:
         options = self._own.options
         return BrokerHeader(
             broker_address=self._own.address,
+            broker_id=broker_id,
             broker_name=options.broker_name,
             cluster_name=options.broker_cluster_name,
         )
@@ -312,6 +333,13 @@ class NameServerLinks:
     def states(self) -> list[LinkState]:
         """State of the link to each of them."""
         return [link.state for link in self._links]
+
+    def master(self) -> tuple[str | None, str | None]:
+        """Addresses of the master of a follower, for clients and for followers; None: not known."""
+        for link in self._links:
+            if link.state.is_registered and link.state.master is not None:
+                return link.state.master, link.state.ha_master
+        return None, None
 
     def changed(self) -> None:
         """The topics have changed: register soon, with all of them."""

@@ -11,7 +11,7 @@ import attrs
 import structlog
 import trio
 
-from timermq.remoting.admin_body import decode_config, decode_properties, encode_properties
+from timermq.remoting.admin_body import decode_config, encode_properties
 from timermq.remoting.bodies import json_items, load_json
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
@@ -26,7 +26,7 @@ from timermq.remoting.queue_json import encode_json
 from timermq.remoting.registration import RouteVersion, body_crc32, decode_registration, queue_data
 from timermq.remoting.topic_header import ForgetTopicHeader, TopicHeader
 
-from ..admin.live_settings import change_settings, settings_text
+from ..admin.live_settings import change_on_request, settings_text
 from ..admin.topic_processor import Saved
 from ..deferred_answers import answer_later
 from ..dispatcher import Handler
@@ -104,7 +104,11 @@ class NameServerProcessor:
             self.routes.renew(broker_name=identity.broker_name, broker_id=identity.broker_id)
             is None
         )
-        self.routes.register(session, identity, found)
+        if not self.routes.register(session, identity, found):
+            # RocketMQ's brokers pass over the answer, ours look who leads.
+            master = self.routes.master(identity.broker_name)
+            ext = {} if master is None else {"masterAddr": master.address}
+            return command.answer(ResponseCode.SUCCESS, ext=ext)
         self._first.set()
         if is_new:
             log.info(
@@ -115,11 +119,19 @@ class NameServerProcessor:
                 cluster=identity.cluster,
                 topics=len(found.topics),
             )
-        ext: dict[str, str] = {}
+        return command.answer(ResponseCode.SUCCESS, ext=self._master_of(identity))
+
+    def _master_of(self, identity: BrokerIdentity) -> dict[str, str]:
+        """Where a follower finds its master; nothing for a master."""
+        if identity.broker_id == MASTER_ID:
+            return {}
+        own = self.own
+        if identity.broker_name == own.options.broker_name and own.role.is_master:
+            return {"masterAddr": own.address, "haServerAddr": own.ha_address}
         master = self.routes.master(identity.broker_name)
-        if identity.broker_id != MASTER_ID and master is not None:
-            ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
-        return command.answer(ResponseCode.SUCCESS, ext=ext)
+        if master is None:
+            return {}
+        return {"masterAddr": master.address, "haServerAddr": master.ha_address}
 
     def unregister(self, _session: Session, command: Command) -> Command:
         """A broker says goodbye (104)."""
@@ -213,17 +225,7 @@ class NameServerProcessor:
 
     def update_config(self, session: Session, command: Command) -> Command:
         """Change settings until the next start, of those that 319 shows: all, or none (318)."""
-        changed = change_settings([self.own.options], decode_properties(command.body))
-        for key, value in changed.items():
-            log.warning(
-                "setting changed until the next start",
-                key=key,
-                value=value,
-                remote=session.remote_address,
-            )
-        if changed:
-            self.own.topics.settings_changed()
-        return command.answer(ResponseCode.SUCCESS)
+        return change_on_request(session, command, [self.own.options], self.own.topics)
 
     def _answer_saved(self, session: Session, command: Command) -> None:
         async def wait_saved() -> Command:
@@ -244,17 +246,22 @@ class NameServerProcessor:
         """Whether it is this broker that registers with itself.
 
         Raises:
-            RefusedError: Another one has its name (1).
+            RefusedError: Another one has its name and its place (1).
         """
         if identity.broker_name != self.own.options.broker_name:
             return False
         if identity.address == self.own.address:
             return True
+        if identity.broker_id != self.own.role.broker_id:
+            return False
+        if identity.broker_id == MASTER_ID:
+            self.own.on_rival(identity.address)
         raise RefusedError(
             ResponseCode.SYSTEM_ERROR,
             "BROKER_NAME",
             f"{identity.broker_name} is the broker at {self.own.address}, of which this name "
-            f"server is a part: the one at {identity.address} needs another broker_name",
+            f"server is a part: the one at {identity.address} needs another broker_name, or, to "
+            "follow it, another broker_id",
         )
 
 

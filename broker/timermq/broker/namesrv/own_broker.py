@@ -7,12 +7,15 @@ it for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from timermq.remoting.registration import RouteVersion
 from timermq.remoting.route_body import BrokerData, QueueData
 
 from ..options import BrokerOptions
+from ..replication.role import MASTER_ID, BrokerRole, Role
 from ..topic_config import PERM_WRITE, TopicConfig, TopicConfigTable
 from ..topic_validator import AUTO_CREATE_TOPIC_KEY_TOPIC
 
@@ -27,21 +30,24 @@ class OwnBroker:
     topics: TopicConfigTable
     address: str
     """``host:port`` that clients connect to."""
+    ha_address: str = ""
+    """``host:port`` that followers connect to; empty: they cannot."""
+    role: Role = attrs.field(factory=lambda: Role(BrokerRole.ASYNC_MASTER, 1))
+    """Whether it is the master of its name."""
+    on_rival: Callable[[str], None] = attrs.field(default=lambda _: None, init=False)
+    """Called with the address of another broker that registers as the master of this name."""
     is_wiped: bool = attrs.field(default=False, init=False)
     """An operator has taken the write permission away in the name server of our own."""
 
-    @property
-    def ha_address(self) -> str:
-        """Address that slaves would connect to: there is no listener."""
-        host, _, port = self.address.rpartition(":")
-        return f"{host}:{int(port) + 1}"
-
     def broker_data(self) -> BrokerData:
-        """Name, cluster and address, as a route has them."""
+        """Name, cluster and address, as a route has them; of a follower with its master."""
+        addresses = {self.role.broker_id: self.address}
+        if not self.role.is_master and self.role.master_address is not None:
+            addresses[MASTER_ID] = self.role.master_address
         return BrokerData(
             broker_name=self.options.broker_name,
             cluster=self.options.broker_cluster_name,
-            addresses={0: self.address},
+            addresses=addresses,
         )
 
     def queue_data(self, topic: str) -> QueueData | None:

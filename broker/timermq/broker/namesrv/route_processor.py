@@ -50,7 +50,10 @@ class RouteProcessor:
         """The brokers and queues of a topic (105)."""
         topic = TopicHeader.of(command).topic
         own = self.own.queue_data(topic)
-        queues = [*([] if own is None else [own]), *self.routes.queues(topic)]
+        others = self.routes.queues(topic)
+        if own is not None:
+            others = [one for one in others if one.broker_name != own.broker_name]
+        queues = [*([] if own is None else [own]), *others]
         if not queues:
             raise RefusedError(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -99,7 +102,12 @@ class RouteProcessor:
         return command.answer(ResponseCode.SUCCESS, body=encode_json({"brokerMemberGroup": group}))
 
     def _brokers(self) -> list[BrokerData]:
-        return [self.own.broker_data(), *self.routes.brokers()]
+        """This broker with those of its name, and the others."""
+        own, others = self.own.broker_data(), self.routes.brokers()
+        for one in others:
+            if one.broker_name == own.broker_name:
+                own = attrs.evolve(own, addresses={**one.addresses, **own.addresses})
+        return [own, *(one for one in others if one.broker_name != own.broker_name)]
 
     def _own_topics(self) -> set[str]:
         return {config.topic_name for config in self.own.topics.all()}

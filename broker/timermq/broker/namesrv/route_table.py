@@ -75,8 +75,11 @@ class RouteTable:
     def __len__(self) -> int:
         return len(self._live)
 
-    def register(self, owner: Hashable, identity: BrokerIdentity, found: Registration) -> None:
-        """Take a registration over.
+    def register(self, owner: Hashable, identity: BrokerIdentity, found: Registration) -> bool:
+        """Take a registration over, unless the master of this name has a higher state version.
+
+        Returns:
+            Whether it was: not that of a master that was passed over.
 
         Raises:
             RefusedError: Its name belongs to another cluster, it is the first with exactly one
@@ -85,6 +88,8 @@ class RouteTable:
         key = (identity.broker_name, identity.broker_id)
         old = self._live.get(key)
         self._check(identity, found, is_known=old is not None)
+        if old is not None and _is_passed_over(old, identity, found):
+            return False
         # An address that came back under another id has moved there.
         for other, live in list(self._live.items()):
             same_broker = other[0] == identity.broker_name and other != key
@@ -98,6 +103,7 @@ class RouteTable:
         if is_changed and identity.broker_id == MASTER_ID:
             for topic, queues in found.topics.items():
                 self._queues.setdefault(topic, {})[identity.broker_name] = queues
+        return True
 
     def unregister(self, *, broker_name: str, broker_id: int, address: str | None = None) -> None:
         """A broker leaves; with the last of its name go the queues.
@@ -242,6 +248,15 @@ class RouteTable:
             self._queues[topic].pop(broker_name, None)
             if not self._queues[topic]:
                 del self._queues[topic]
+
+
+def _is_passed_over(old: _Live, identity: BrokerIdentity, found: Registration) -> bool:
+    """Whether another broker has the place of a master, and leads since later."""
+    return (
+        identity.broker_id == MASTER_ID
+        and old.identity.address != identity.address
+        and old.version.state_version > found.version.state_version
+    )
 
 
 def _broker_data(name: str, lives: Mapping[int, _Live]) -> BrokerData:

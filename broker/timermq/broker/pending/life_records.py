@@ -201,7 +201,7 @@ class LifeRecords:
         if effect_of_entry(record.properties) is Effect.ROLLED:
             step, text = Step.ROLLED, f"roll {facts.rolls}"
         elif find(record.properties, ROLL_LABEL_NAME) is not None:
-            step = Step.ROLLED  # RocketMQ's RocksDB timers do not count theirs.
+            step = Step.ROLLED  # RocketMQ's RocksDB timers write no number of rolls.
         elif origin_py is not None and origin_py in made_way:
             step = Step.MOVED
         elif origin_py is not None:

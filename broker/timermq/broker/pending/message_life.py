@@ -107,7 +107,15 @@ class MessageLives:
         Raises:
             CancelError: Too many records have the key.
         """
-        unique_key = first_key(unique_key.encode()).decode()
+        first = first_key(unique_key.encode()).decode()
+        life = yield from self._of(first, topic)
+        if first == unique_key or life.now is not Now.NOT_FOUND:
+            return life
+        # A producer's own key that looks like that of a moved message.
+        return (yield from self._of(unique_key, topic))
+
+    def _of(self, unique_key: str, topic: str | None) -> Generator[None, None, MessageLife]:
+        """The life of the message to which its producer gave this key."""
         records = LifeRecords(
             records=KeyRecords(self.source),
             unique_key=unique_key,

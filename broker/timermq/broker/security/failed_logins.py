@@ -39,7 +39,7 @@ log = structlog.get_logger("timermq.broker.security.failed_logins")
 
 @attrs.define(eq=False)
 class _Failures:
-    """The failures of one address."""
+    """How often an address has failed to log in, and when last."""
 
     last_at: float
     count: int = 0

@@ -1,12 +1,12 @@
 """The properties of a batch as a whole, which become properties of each of its parts.
 
-OpenTelemetry's agent puts its trace context there, and knows of no other place. A part's own
-properties count before those of its batch: in particular its unique key, by which it is found, and
-its own moment. What a batch says of its own sending stays with the batch: ``WAIT``, and the unique
-key that Java's client gives it too.
+OpenTelemetry's agent puts its trace context there, and in no other place. A part's own properties
+take precedence over those of its batch: in particular its moment. Two properties of a batch are
+not copied: ``WAIT``, which is about the sending itself, and the unique key that Java's client
+gives the batch, because each part is found by its own.
 
-RocketMQ's brokers copied such properties up to 5.3, behind those of the part, so that all messages
-of a batch had one unique key; since 5.4 they drop them.
+Up to 5.3 RocketMQ's brokers copied all of them behind those of the part, so that the messages of a
+batch had one unique key; since 5.4 they drop them.
 
 Source: Java ``MessageExtEncoder.encode`` of a ``MessageExtBatch``.
 """
@@ -29,13 +29,13 @@ class BatchProperties:
     """The properties that a batch gives to its parts."""
 
     request: bytes
-    """Those that ask for a later moment, as text: a part that asks for one itself gets none."""
+    """Those that ask for a later moment, as text; only for parts that ask for none themselves."""
     others: tuple[tuple[bytes, bytes], ...]
     """Name and text of each of the others."""
 
     @classmethod
     def of(cls, properties: bytes) -> BatchProperties:
-        """The properties of a whole batch; what is not well formed in them is left out."""
+        """Read the properties of a whole batch; malformed ones are left out."""
         if not properties:
             return NO_PROPERTIES
         pairs = [(name.encode(), value.encode()) for name, value in parse(properties).items()]
@@ -50,7 +50,7 @@ class BatchProperties:
 
     @property
     def size(self) -> int:
-        """Bytes that a part gets at most."""
+        """Bytes by which the properties of a part grow at most."""
         return len(self.request) + sum(len(text) for _, text in self.others)
 
     def added_to(self, part: bytes) -> bytes:

@@ -24,8 +24,9 @@ class MessageStamp:
     Args:
         options: Region, trace switch and cluster.
         unique_ids: Makes the keys of messages that have none.
-        leave_timer_properties: Delivered messages have timer properties of the broker: they are
-            removed from one that is forwarded. Otherwise admission refuses it.
+        leave_timer_properties: Delivered messages keep timer properties of the broker. So these
+            are removed from messages that are sent, which may be forwarded ones; otherwise
+            admission refuses them.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class MessageStamp:
             b"TRACE_ON": trace_on.encode(),
             b"CLUSTER": options.broker_cluster_name.encode(),
         }
-        # The label stands on what RocketMQ's RocksDB timers delivered before.
+        # The label is on messages that RocketMQ's RocksDB timers have delivered.
         left = (*LEFT_NAMES, ROLL_LABEL_NAME) if leave_timer_properties else ()
         self.keys = (*values, _POP_CK, *left)
         """Names that a message brings in vain: they are removed."""

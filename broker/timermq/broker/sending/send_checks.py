@@ -277,9 +277,9 @@ def _check_compaction(config: TopicConfig, target: SendTarget) -> None:
 
 
 def _give_priority(config: TopicConfig, target: SendTarget) -> None:
-    """Let a message's priority choose its queue, the last for all that are higher.
+    """Let a message's priority choose its queue; the last queue takes all higher priorities.
 
-    RocketMQ takes the priority from a delayed message; here it keeps its queue until it is due.
+    RocketMQ removes the priority of a delayed message; here such a message goes to its queue too.
     """
     priority = _int32(find(target.properties, PRIORITY_NAME) or b"")
     if priority is None:
@@ -291,7 +291,7 @@ def _give_priority(config: TopicConfig, target: SendTarget) -> None:
 
 
 def _int32(text: bytes) -> int | None:
-    """A number from 0 to 2,147,483,647; None for another text, which Java overlooks."""
+    """A number from 0 to 2,147,483,647; None for another text, which Java ignores."""
     digits = text.removeprefix(b"+")
     if not digits.isdigit() or len(digits) > NUMBER_DIGITS_MAX:
         return None

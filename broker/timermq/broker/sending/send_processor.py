@@ -20,14 +20,14 @@ from timermq.remoting.send_run.send_run import SendRun
 from timermq.remoting.send_run.send_v2 import SendV2
 from timermq.timerstore.message import Message
 from timermq.timerstore.put_status import PutStatus
-from timermq.timerstore.store_options import FlushDiskType
 
 from ..admin.broker_stats import BrokerStats
-from ..durable_answers import DurableAnswers, UnflushedAnswer
+from ..durable_answers import DurableAnswers
 from ..refusal import RefusedError, refusal_answer
 from ..session import Answer, Session
 from ..steps import Steps
 from ..transactions.transactions import Transactions
+from ..unflushed_answer import UnflushedAnswer
 from .run_answers import run_answers
 from .run_reader import RunReader
 from .send_reader import SendReader
@@ -120,7 +120,7 @@ class SendProcessor:
             if not isinstance(request, SendRun):
                 singles.append((session, request))
                 continue
-            sent = None if self._is_sync else self.run_reader.read_run(session, request)
+            sent = None if self.durable.waits else self.run_reader.read_run(session, request)
             if sent is None:
                 singles += [(session, send) for send in request.sends()]
                 continue
@@ -145,7 +145,7 @@ class SendProcessor:
             return []
         self.requests += len(requests)
         read = self.run_reader.read(requests)
-        if not self._is_sync:
+        if not self.durable.waits:
             sends = [
                 (session, request, sent)
                 for (session, request), sent in zip(requests, read, strict=True)
@@ -154,10 +154,6 @@ class SendProcessor:
             if len(sends) == len(requests):
                 return self._put_sends(sends)
         return self._handle_any(requests, read)
-
-    @property
-    def _is_sync(self) -> bool:
-        return self.timer_store.store.options.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     def _put_run(self, session: Session, sent: AddressedRun) -> list[tuple[Session, Answer]]:
         """Put a run as columns, in a put of its own."""
@@ -246,7 +242,7 @@ class SendProcessor:
     ) -> list[tuple[Session, Answer]]:
         """The answers of now; those that wait for a flush follow."""
         self.messages += len(sends.messages)
-        is_sync = self._is_sync
+        waits = self.durable.waits
         answers: list[tuple[Session, Answer]] = []
         unflushed: list[UnflushedAnswer] = []
         first = 0
@@ -260,7 +256,7 @@ class SendProcessor:
                 continue
             answer = request.answer(self.facts, own)
             end = max((one.result.end for one in own if one.result.status.is_stored), default=0)
-            if is_sync and request.waits and end:
+            if waits and request.waits and end:
                 unflushed.append(UnflushedAnswer(session, answer, end, begun_ms))
             else:
                 answers.append((session, answer))

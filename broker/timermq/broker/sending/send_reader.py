@@ -183,7 +183,7 @@ class SendReader:
         return BatchSend(command=command, waits=_waits(target.properties), parts=addressed)
 
     def _check_copies(self, command: Command, shared: BatchProperties, count: int) -> None:
-        """Refuse a batch that would be stored as much more than was sent."""
+        """Refuse a batch that is larger than a message with its properties copied to each part."""
         found = len(command.body) + shared.size * count
         if found > self._message_size_max:
             raise RefusedError(

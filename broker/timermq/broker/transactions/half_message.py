@@ -276,7 +276,7 @@ def discarded(half: HalfMessage) -> Message:
 
 
 def resumed(data: bytes) -> Message:
-    """The half message of a new transaction, of the record that is kept of an abandoned one.
+    """The half message of a new transaction, made of the record of an abandoned one.
 
     Raises:
         DamagedHalfError: The record is damaged.

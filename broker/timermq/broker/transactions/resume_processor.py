@@ -1,7 +1,7 @@
-"""RESUME_CHECK_HALF_MESSAGE (323): an operator has producers asked again about what they abandoned.
+"""RESUME_CHECK_HALF_MESSAGE (323): an operator begins an abandoned transaction again.
 
-A transaction that was discarded after all its checks is in ``TRANS_CHECK_MAX_TIME_TOPIC``. Its
-message becomes the half message of a new transaction there, as often as that is asked for.
+A transaction that was discarded after all its checks is in ``TRANS_CHECK_MAX_TIME_TOPIC``. Each
+request makes its message the half message of a new transaction, about which producers are asked.
 
 Source: Java ``AdminBrokerProcessor.resumeCheckHalfMessage``.
 """
@@ -36,7 +36,7 @@ class ResumeProcessor:
     durable: DurableAnswers
 
     def handle(self, session: Session, command: Command) -> Command | None:
-        """Begin one again; answered when it is durable."""
+        """Begin a transaction again; answered when its half message is durable."""
         message_id = HalfMessageHeader.of(command).message_id
         try:
             _, offset = parse_offset_message_id(message_id)

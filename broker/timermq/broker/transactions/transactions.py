@@ -97,19 +97,26 @@ class Transactions:
         self._now_ms = timer_store.clock.now_ms
         self._table = offsets
         self._options = options
-        recovered = recover(self._store, offsets)
+        self._store.pins.add("transactions", self.needed_from)
+        self._counts = dict.fromkeys(Ending, 0)
+        self.commit_latency = Histogram(COMMIT_BOUNDS_S)
+        """Seconds from the birth of half messages to their commit."""
+        self._begin()
+
+    def _begin(self) -> None:
+        recovered = recover(self._store, self._table)
         self.open = recovered.open
         self._unmarked = recovered.unmarked
         self._op_next = self._op_end()
         self._op_offset = recovered.op_offset
         self._mark = _Mark(self.open.next_offset, self._op_next)
         self._to_commit: _Offsets | None = None
-        self._store.pins.add("transactions", self.needed_from)
-        self._counts = dict.fromkeys(Ending, 0)
-        self.commit_latency = Histogram(COMMIT_BOUNDS_S)
-        """Seconds from the birth of half messages to their commit."""
         self._renewals = Renewals(self._store, self.open, self._put)
-        self._shares = TransactionShares(lambda: options.transactions_max, self.open.names())
+        self._shares = TransactionShares(lambda: self._options.transactions_max, self.open.names())
+
+    def begin_anew(self) -> None:
+        """Find out again what is open: the log was copied from another broker since."""
+        self._begin()
 
     # -- half messages ------------------------------------------------------------------------
 
@@ -147,7 +154,7 @@ class Transactions:
         return [self._half_result(refusal or next(stored)) for refusal in refusals]
 
     def resume(self, data: bytes, owner: str) -> int:
-        """Begin a new transaction of the message that is kept of an abandoned one.
+        """Begin a new transaction with the message of an abandoned one.
 
         Args:
             data: Its record in ``TRANS_CHECK_MAX_TIME_TOPIC``.
@@ -190,7 +197,8 @@ class Transactions:
 
     def needed_from(self) -> int | None:
         """Lowest position of the log that an open transaction needs; None without any."""
-        if not len(self.open):
+        if not len(self.open) or self._timer_store.is_parked:
+            # The master of a copied log knows what is open, and keeps it.
             return None
         try:
             return read_half(self._store, self.open.first_offset).phy_offset

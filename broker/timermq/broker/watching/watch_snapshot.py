@@ -16,18 +16,17 @@ from timermq.pipeline.clock.clock_watch import ClockStatus
 from timermq.pipeline.state.timer_counts import TimerStatistics
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.pipeline.wheel_occupancy import WheelOccupancy
-from timermq.remoting.watch import Counters, Snapshot, WatchView
+from timermq.remoting.watch import SLOTS_MAX, TOPICS_MAX, Counters, Snapshot, WatchView
 from timermq.timerstore.scrub import ScrubStatistics
 from timermq.timerstore.store_statistics import StoreStatistics
 
 from ..consuming.long_polling import LongPolling
+from ..replication.follow_state import FollowState
+from ..replication.followers import Followers, FollowersSummary
+from ..replication.role import Role
 from ..security.access_control import AccessControl
 from ..security.tls import Tls
 from ..sending.send_processor import SendProcessor
-
-SLOT_COUNT = 32
-"""Slots in a snapshot; a screen shows fewer."""
-TOPIC_COUNT = 32
 
 
 class SecurityFields(TypedDict, total=False):
@@ -41,6 +40,19 @@ class SecurityFields(TypedDict, total=False):
     open_doors: tuple[str, ...]
 
 
+class FollowerFields(TypedDict):
+    """The fields of a snapshot about followers and the master."""
+
+    followers: int
+    followers_in_sync: int
+    followers_behind: int
+    followers_silent_ms: int
+    master: str | None
+    master_behind: int
+    master_behind_ms: int | None
+    master_error: str | None
+
+
 @attrs.define(eq=False, kw_only=True)
 class SnapshotSource:
     """The sources of one broker's snapshots."""
@@ -51,6 +63,9 @@ class SnapshotSource:
     clock: WatchedClock
     send: SendProcessor
     long_polling: LongPolling
+    followers: Followers
+    role: Role
+    follow_state: FollowState
     access: AccessControl | None
     """None: there is no access control."""
     tls: Tls
@@ -146,8 +161,8 @@ class WatchSnapshot:
             buckets=self.occupancy.buckets(
                 from_ms=from_ms, width_ms=view.width_ms, count=view.count
             ),
-            slots=self.occupancy.next_slots(SLOT_COUNT),
-            topics=tuple(heapq.nlargest(TOPIC_COUNT, topics, key=lambda one: one[1])),
+            slots=self.occupancy.next_slots(SLOTS_MAX),
+            topics=tuple(heapq.nlargest(TOPICS_MAX, topics, key=lambda one: one[1])),
             topic_count=len(topics),
             counters=self._counters(cpu_ms),
             lateness_bounds_ms=timer.lateness_bounds_ms,
@@ -165,12 +180,29 @@ class WatchSnapshot:
             scrub_damaged=self.scrub.damaged,
             scrub_mended=self.scrub.repaired,
             scrub_left=self.scrub.left,
+            **self._followers(),
             **self._security(),
             held_up=sum(one.count for one in held_up),
             held_up_since_ms=min(
                 (one.since_ms for one in held_up if one.since_ms is not None), default=None
             ),
             held_up_error=next((one.error for one in held_up if one.error is not None), None),
+        )
+
+    def _followers(self) -> FollowerFields:
+        """How far the followers are, or how far this one is."""
+        source = self.source
+        found = FollowersSummary.of(source.followers.rows())
+        row = None if source.role.is_master else source.follow_state.row(trio.current_time())
+        return FollowerFields(
+            master=None if row is None else row.master or "",
+            master_behind=0 if row is None else row.behind,
+            master_behind_ms=None if row is None else row.behind_ms,
+            master_error=None if row is None else row.error,
+            followers=found.linked,
+            followers_in_sync=found.in_sync,
+            followers_behind=found.behind,
+            followers_silent_ms=found.silent_ms,
         )
 
     def _security(self) -> SecurityFields:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import attrs
+import msgspec
 import trio
 
 from timermq.broker.config_fields import ConfigFields, ConfigTableError
@@ -22,16 +23,32 @@ from ..broker_link import BrokerLink, KnownBroker, call_brokers
 from ..client_access import ClientAccess, add_client_access
 from ..exit_code import DONE, FAILED
 from ..output import Row, print_json, print_table
+from ..top.formatting import size, span
 
 ANSWER_TIMEOUT = 5.0
-"""Seconds that a broker has: it answers from memory."""
-COLUMNS = ("name", "id", "address", "version", "pending", "put_tps", "disk", "state")
+"""Seconds that a broker has to answer; it does so from memory."""
+COLUMNS = ("name", "id", "address", "version", "pending", "put_tps", "disk", "followers", "state")
 SERVING = "serving"
+FOLLOWS = "follows"
+
+
+@attrs.frozen(kw_only=True)
+class FollowerState:
+    """One follower, as its master has it."""
+
+    address: str
+    """Of its end of the link."""
+    in_sync: bool
+    behind: int
+    """Bytes of the log that it has not acknowledged."""
+    silent_ms: int | None
+    """Since it has acknowledged something new, if it lacks something; None: RocketMQ's masters do
+    not tell."""
 
 
 @attrs.frozen(kw_only=True)
 class BrokerRow:
-    """One broker; what it does not tell is None."""
+    """The row of a broker; None stands for what it does not tell."""
 
     cluster: str
     name: str
@@ -45,8 +62,10 @@ class BrokerRow:
     """Messages stored a second, over ten seconds."""
     disk: float | None
     """Used part of the disk, 0 to 1."""
+    followers: tuple[FollowerState, ...] | None
+    """Those that are linked to a master."""
     state: str
-    """`SERVING`, or why it does not serve."""
+    """`SERVING`, or the reason why it does not serve."""
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -64,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
         print_json(map(attrs.asdict, rows))
     else:
         print_table([shown(row) for row in rows], COLUMNS)
-    return DONE if all(row.state == SERVING for row in rows) else FAILED
+    is_well = all(row.state == SERVING or row.state.startswith(FOLLOWS) for row in rows)
+    return DONE if is_well else FAILED
 
 
 async def _status(access: ClientAccess) -> Sequence[BrokerRow]:
@@ -76,7 +96,11 @@ async def _status(access: ClientAccess) -> Sequence[BrokerRow]:
         try:
             answer = await broker.call(command, ANSWER_TIMEOUT)
             info = decode_info(answer.body, broker.address)
-            rows[broker.known] = row_of(broker.known, info, now_ms())
+            row = row_of(broker.known, info, now_ms())
+            status = await _ha_status(broker)
+            if status is not None:
+                row = with_replicas(row, status)
+            rows[broker.known] = row
         except ClientError as error:
             rows[broker.known] = row_of(broker.known, {}, 0, fault=" ".join(str(error).split()))
 
@@ -84,6 +108,77 @@ async def _status(access: ClientAccess) -> Sequence[BrokerRow]:
         for broker in brokers:
             nursery.start_soon(ask, broker)
     return [rows[known] for known in sorted(rows)]
+
+
+async def _ha_status(broker: BrokerLink) -> HaStatus | None:
+    """What a broker says of its followers, or of its master; None: nothing."""
+    try:
+        answer = await broker.call(Command(RequestCode.GET_BROKER_HA_STATUS), ANSWER_TIMEOUT)
+    except ClientError:
+        return None
+    return decode_ha_status(answer.body, broker.address)
+
+
+def decode_ha_status(body: bytes, address: str) -> HaStatus:
+    """Read the answer to GET_BROKER_HA_STATUS.
+
+    Args:
+        body: All of it.
+        address: Of the broker, for the error.
+
+    Raises:
+        MalformedAnswerError: It is something else.
+
+    Source: Java ``HARuntimeInfo``.
+    """
+    try:
+        return msgspec.json.decode(body, type=HaStatus)
+    except msgspec.DecodeError as error:
+        raise MalformedAnswerError(f"{address}: HA status: {error}") from error
+
+
+def with_replicas(row: BrokerRow, status: HaStatus) -> BrokerRow:
+    """The row with a master's followers, or with how a follower stands."""
+    if not status.master:
+        state = _following(status.haClientRuntimeInfo) if row.state == SERVING else row.state
+        return attrs.evolve(row, state=state)
+    followers = tuple(
+        FollowerState(address=one.addr, in_sync=one.inSync, behind=one.diff, silent_ms=one.silentMs)
+        for one in status.haConnectionInfo
+    )
+    return attrs.evolve(row, followers=followers)
+
+
+def _following(client: _Client) -> str:
+    """How a follower stands: ``follows``, ``follows, 340 B behind for 2.1s``, or why not."""
+    if not client.activated:
+        return f"does not follow: {client.error or 'no link to the master'}"
+    if not client.behind:
+        return FOLLOWS
+    text = f"{FOLLOWS}, {size(client.behind)} behind"
+    return text if client.behindMs is None else f"{text} for {span(client.behindMs)}"
+
+
+class _Link(msgspec.Struct):
+    addr: str = ""
+    diff: int = 0
+    inSync: bool = False
+    silentMs: int | None = None
+
+
+class _Client(msgspec.Struct):
+    activated: bool = False
+    behind: int = 0
+    behindMs: int | None = None
+    error: str | None = None
+
+
+class HaStatus(msgspec.Struct):
+    """The answer to GET_BROKER_HA_STATUS: of a follower the second part counts."""
+
+    master: bool = False
+    haConnectionInfo: list[_Link] = msgspec.field(default_factory=list[_Link])
+    haClientRuntimeInfo: _Client = msgspec.field(default_factory=_Client)
 
 
 def decode_info(body: bytes, address: str) -> dict[str, str]:
@@ -94,7 +189,7 @@ def decode_info(body: bytes, address: str) -> dict[str, str]:
         address: Of the broker, for the error.
 
     Raises:
-        MalformedAnswerError: It is something else.
+        MalformedAnswerError: The body is no runtime info.
 
     Source: Java ``KVTable``.
     """
@@ -114,7 +209,7 @@ def row_of(
         known: What the name server knows of it.
         info: Its runtime info, of RocketMQ's names.
         at_ms: The present, epoch milliseconds.
-        fault: Why it has none.
+        fault: Why there is no runtime info.
     """
     return BrokerRow(
         cluster=known.cluster,
@@ -125,6 +220,7 @@ def row_of(
         pending=_whole(info.get("timerCongestNum")),
         put_tps=_number(info.get("putTps", "").partition(" ")[0]),
         disk=_number(info.get("commitLogDiskRatio")),
+        followers=None,
         state=fault or _state(info, at_ms),
     )
 
@@ -153,6 +249,19 @@ def shown(row: BrokerRow) -> Row:
     """The row for people: the disk in percent, the rate with one place."""
     return {
         **attrs.asdict(row),
+        "followers": _followers_shown(row.followers),
         "disk": None if row.disk is None else f"{row.disk:.0%}",
         "put_tps": None if row.put_tps is None else f"{row.put_tps:.1f}",
     }
+
+
+def _followers_shown(followers: Sequence[FollowerState] | None) -> str | None:
+    """How many are in sync, and what the one most behind lacks: ``1/2, 340 B behind for 2.1s``."""
+    if not followers:
+        return None
+    last = max(followers, key=lambda one: one.behind)
+    text = f"{sum(one.in_sync for one in followers)}/{len(followers)} in sync"
+    if last.behind:
+        text += f", {size(last.behind)} behind"
+        text += f" for {span(last.silent_ms)}" if last.silent_ms else ""
+    return text

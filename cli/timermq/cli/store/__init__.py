@@ -8,6 +8,9 @@ from . import (
     check as store_check,
 )
 from . import (
+    diverged as store_diverged,
+)
+from . import (
     dump as store_dump,
 )
 from . import (
@@ -32,6 +35,7 @@ VERBS: dict[str, Verb] = {
     "plan": store_plan,
     "repair": store_repair,
     "protect": store_protect,
+    "diverged": store_diverged,
 }
 
 

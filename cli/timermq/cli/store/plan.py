@@ -31,7 +31,7 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one row a matter; 1 when something blocks. Nothing is written."""
+    """Print a row for each part of the store; 1 if something blocks. Nothing is written."""
     planned = list(_plan(args))
     if args.json:
         print_json(one.row() for one in planned)

@@ -44,7 +44,7 @@ SIZES = (
 """Settings that must be those of the files."""
 
 APPEND_TOPIC = ": set appendTopicForTimerDeleteKey=true"
-"""What lets RocketMQ 5.4 and later compare as 5.3.3 does, where all deletes have that form."""
+"""The setting with which RocketMQ 5.4 and later compares deletes as 5.3.3 does."""
 
 INTERNAL_TOPICS = frozenset(
     {TIMER_TOPIC, *OWN_TOPICS, SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC}
@@ -72,7 +72,7 @@ class Planned:
 
 
 def end_rows(disk: Disk, root: str, *, is_served: bool) -> Iterator[Planned]:
-    """Who wrote the store, and how that ended; nothing is opened."""
+    """Which program wrote the store, and whether it stopped in order; nothing is opened."""
     if is_served:
         yield Planned(part="store", name="served", what="stop its broker first", blocks=True)
     if disk.exists(f"{root}/abort"):
@@ -90,7 +90,7 @@ def end_rows(disk: Disk, root: str, *, is_served: bool) -> Iterator[Planned]:
 
 
 def _writer(disk: Disk, root: str, engines: TimerEngines) -> str:
-    """Who wrote last, as far as the files tell."""
+    """The program that wrote last, as far as the files tell."""
     has_wheel = disk.exists(f"{root}/timerwheel") or disk.exists(f"{root}/config/timercheck")
     try:
         if StoreCheckpoint.open(disk, checkpoint_path(root), read_only=True).durable_py is not None:
@@ -103,7 +103,7 @@ def _writer(disk: Disk, root: str, engines: TimerEngines) -> str:
 
 
 def _engine(disk: Disk, root: str, engines: TimerEngines) -> str:
-    """What the timers were left by, and from what they are taken."""
+    """The engines that have left timers, and the files from which they are taken over."""
     if not disk.exists(f"{root}/{WHEEL_NAME}") and not engines.snapshots:
         return "none yet"
     if engines.has_timeline:
@@ -166,7 +166,7 @@ def _timers(offline: OfflineStore, now_ms: int) -> Iterator[Planned]:
 
 
 def _cancels(offline: OfflineStore) -> Iterator[Planned]:
-    """Versions of RocketMQ compare deletes in two ways, and a store may have those of one."""
+    """How many cancels each version of RocketMQ would honour: they compare deletes in two ways."""
     forms = offline.delete_forms()
     if not forms.count:
         return

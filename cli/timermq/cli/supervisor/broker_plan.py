@@ -1,12 +1,13 @@
-"""The brokers of one machine: names, stores and ports, all derived from the settings of one.
+"""The brokers of one machine: names, stores and ports, derived from the settings of one broker.
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
-``DIR/NAME-i`` and the port ``listen_port + 10 i``: the ports beside it are those of its VIP channel
-(two below) and of its HA address (one above). The first one serves as the name server of all.
+``DIR/NAME-i`` and the port ``listen_port + 10 i``. Ports beside it belong to the broker too: its
+VIP channel is two below, its HA address one above. The first broker is the name server of all.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,14 +23,14 @@ BROKERS_MAX = 64
 PORT_STEP = 10
 """Ports from one broker to the next."""
 METRICS_NOTICE = "X_TIMERMQ_METRICS"
-"""The name by which a supervised broker tells the address of its metrics, as sd_notify does."""
+"""Name of the notice, in sd_notify's form, with the address of a supervised broker's metrics."""
 METRICS_HOST = "127.0.0.1"
-"""Where the supervisor alone reads the metrics of each broker."""
+"""Address at which a broker serves its metrics to the supervisor alone."""
 
 
 @attrs.frozen(kw_only=True)
 class BrokerPlan:
-    """One broker: its name, its store, and what its settings have in place of those given."""
+    """One broker: its name, its store, and the settings in which it differs from those given."""
 
     number: int
     name: str
@@ -37,7 +38,7 @@ class BrokerPlan:
     settings: Mapping[str, str]
 
     def flags(self) -> list[str]:
-        """The settings as flags of ``timermq serve``; they count before all others."""
+        """The settings as flags of ``timermq serve``, which take precedence over all others."""
         return [f"--set={key}={value}" for key, value in self.settings.items()]
 
 
@@ -49,7 +50,8 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
         count: How many, 1 to `BROKERS_MAX`.
 
     Raises:
-        ConfigurationError: The settings do not do for so many, or a store would not be served.
+        ConfigurationError: The settings do not suit so many brokers, or a store in the directory
+            would not be served.
     """
     if count > BROKERS_MAX:
         raise ConfigurationError(f"--brokers: expected at most {BROKERS_MAX}, found {count}")
@@ -66,8 +68,8 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
         )
     if count > 1 and broker.serves_namesrv and not broker.namesrv_listen_port:
         raise ConfigurationError(
-            "namesrv_listen_port: expected a port, that the other brokers know their name server, "
-            "found 0"
+            "namesrv_listen_port: expected a port, by which the other brokers find their name "
+            "server, found 0"
         )
     plans = [
         BrokerPlan(
@@ -83,7 +85,7 @@ def plan_brokers(configuration: Configuration, count: int) -> list[BrokerPlan]:
 
 
 def _settings(configuration: Configuration, number: int) -> dict[str, str]:
-    """What differs from one broker to the next."""
+    """The settings that differ from one broker to the next."""
     broker = configuration.broker
     name = f"{broker.broker_name}-{number}"
     settings = {
@@ -113,7 +115,7 @@ def _counted_on(key: str, first: int, number: int) -> int:
     """The port of a broker; 0, a free one, stays 0.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: It would be above 65,535.
     """
     port = first + PORT_STEP * number if first else 0
     if port > 65_535:
@@ -132,10 +134,10 @@ def _reached(host: str, port: int) -> str:
 
 
 def _refuse_stores_left_out(root: str, plans: Sequence[BrokerPlan]) -> None:
-    """Refuse to start beside a store that none of the brokers serves: its messages would wait.
+    """Refuse a directory with a store that none of the brokers serves: its messages would wait.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: There is such a store, or the directory is a store itself.
     """
     if is_store(root):
         raise ConfigurationError(
@@ -153,8 +155,11 @@ def _refuse_stores_left_out(root: str, plans: Sequence[BrokerPlan]) -> None:
 
 
 def is_store(directory: str) -> bool:
-    """Whether a broker has kept messages, or topics, in a directory."""
-    return any((Path(directory) / one).exists() for one in ("commitlog", "config"))
+    """Whether a broker has kept messages, or topics, in a directory.
+
+    One that this user may not look into, such as ``lost+found``, is none.
+    """
+    return any(os.path.exists(f"{directory}/{one}") for one in ("commitlog", "config"))  # noqa: PTH110
 
 
 def stores_in(root: str) -> list[str]:

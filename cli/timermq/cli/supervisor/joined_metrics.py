@@ -1,7 +1,7 @@
 """One page of metrics for all brokers of a machine, and whether all of them are ready.
 
-The series of a broker are those of its own page, told apart by ``node_id``, its name. A broker
-whose page cannot be had is left out and has ``timermq_broker_up`` 0.
+The page has the series of each broker's own page; the label ``node_id`` is the broker's name. A
+broker whose page cannot be read is left out, and its ``timermq_broker_up`` is 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .supervised_process import BrokerProcess, State
 from .supervisor import Supervisor
 
 PAGE_TIMEOUT = 5.0
-"""Seconds that a broker has for its page: less than Prometheus waits for all of them."""
+"""Seconds that a broker has for its page. Prometheus waits longer, ten by default."""
 PAGE_SIZE_MAX = 64 << 20
 """Bytes of one broker's page."""
 RECEIVE_SIZE = 65_536
@@ -84,7 +84,7 @@ class JoinedPages:
         return Page(status=200, body=body.encode(), content_type=CONTENT_TYPE)
 
     def _of_supervisor(self, pages: Mapping[str, str]) -> str:
-        """What the supervisor tells of the brokers."""
+        """The series that the supervisor adds: which brokers are up, and their restarts."""
         brokers = self.supervisor.brokers
         up = {one.plan.name: int(one.plan.name in pages) for one in brokers}
         restarts = {one.plan.name: one.restarts for one in brokers}
@@ -131,7 +131,7 @@ def join_pages(pages: Sequence[str]) -> str:
 
 
 async def read_page(one: BrokerProcess, path: str) -> tuple[int, str] | None:
-    """Status and text of a broker's page; None, and a line in the log, when it cannot be had.
+    """Status and text of a broker's page; None, and a line in the log, if it cannot be read.
 
     Cancellation: the connection is closed.
     """

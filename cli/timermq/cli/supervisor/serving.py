@@ -28,8 +28,8 @@ def run_brokers(args: argparse.Namespace, configuration: Configuration) -> int:
     """Serve with several brokers until a signal; returns the exit code.
 
     Args:
-        args: Of ``timermq serve``.
-        configuration: What they say, for one broker.
+        args: The arguments of ``timermq serve``.
+        configuration: The settings that they make, for one broker.
 
     Raises:
         ConfigurationError: The settings do not do for so many brokers.
@@ -65,7 +65,7 @@ async def _serve(
 async def _serve_metrics(
     configuration: Configuration, supervisor: Supervisor, nursery: trio.Nursery
 ) -> str | None:
-    """Listen for who asks for metrics, if that is wanted; the address.
+    """Serve the metrics of all brokers, if that is wanted; returns the address.
 
     Raises:
         OSError: It cannot be listened on.
@@ -91,7 +91,7 @@ async def _serve_metrics(
 async def _tell_when_ready(
     supervisor: Supervisor, manager: ServiceManager, metrics_listen: str | None
 ) -> None:
-    """Tell that all brokers are ready, and from then on that this process lives."""
+    """Tell the service manager that all brokers are ready, and then that this process lives."""
     await supervisor.all_ready.wait()
     log.info(
         "brokers ready",
@@ -113,7 +113,7 @@ async def _stop_on_signal(
     async for number in signals:
         if trio.current_time() < begun + SAME_SIGNAL:
             continue
-        # Patience has ended: the next start recovers what is not finished.
+        # A second signal: brokers are killed, and their next start recovers what is unfinished.
         supervisor.kill()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)

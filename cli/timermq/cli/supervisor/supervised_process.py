@@ -1,8 +1,8 @@
-"""One broker's process, as its supervisor sees it: started, heard of, and how it ended.
+"""One broker's process, as its supervisor sees it: how it starts, what it tells, how it ends.
 
-The broker tells by datagrams of sd_notify's form that it is ready, where its metrics are, and that
-it lives. Its standard input is a pipe of the supervisor's: when that ends, by SIGKILL too, the
-broker stops in order, and no process is left that keeps a store locked.
+The broker sends datagrams in sd_notify's form: that it is ready, where its metrics are, and that it
+lives. Its standard input is a pipe from the supervisor. When the supervisor ends, even by SIGKILL,
+the pipe ends too, and the broker stops in order. So no process is left that keeps a store locked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTICE_SIZE_MAX = 4_096
 
 
 class State(enum.Enum):
-    """How a broker's process does now."""
+    """The state of a broker's process."""
 
     STARTING = "starting"
     READY = "ready"
@@ -37,12 +37,12 @@ class State(enum.Enum):
 
 @attrs.define(eq=False)
 class BrokerProcess:
-    """A broker of the plan and its process; the next one after one that ended is the same object.
+    """A broker of the plan, and its process: one after the other, if it is started again.
 
     Args:
-        plan: Its settings.
-        command: What starts it, without those.
-        notices: Path of its socket for notices.
+        plan: The settings of its own.
+        command: What starts it, without these settings.
+        notices: Path of the socket that takes its notices.
     """
 
     plan: BrokerPlan
@@ -58,12 +58,12 @@ class BrokerProcess:
     """Address of its metrics; None: it has told none."""
     process: trio.Process | None = None
     ready: trio.Event = attrs.field(factory=trio.Event)
-    """Set while the process takes requests, and afterwards until the next one starts."""
+    """Set once the process takes requests, until the next process starts."""
     _signal: signal.Signals | None = attrs.field(default=None, init=False)
-    """The last that was sent: the brokers are stopped, and a new process is told so, too."""
+    """The last signal from the supervisor; a process that is just being started gets it too."""
 
     async def run(self) -> int:
-        """Run the broker until it ends; its exit code, or less a signal's number.
+        """Run the broker until it ends; returns its exit code, or a signal's number below 0.
 
         Raises:
             OSError: It cannot be started.
@@ -95,13 +95,13 @@ class BrokerProcess:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process, or to one that is being started."""
+        """Send a signal to the process, also to one that is just being started."""
         self._signal = number
         if self.process is not None:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill the process: it hangs, and is started again."""
+        """Kill a process that hangs; it is not a stop, so it is started again."""
         if self.process is not None:
             self.process.kill()
 
@@ -127,7 +127,7 @@ class BrokerProcess:
 
 
 def environment_of(environ: Mapping[str, str], notices: str) -> dict[str, str]:
-    """The environment of a broker: its notices go to the supervisor, who is its watchdog too."""
+    """The environment of a broker: notices, and signs of life, go to the supervisor."""
     kept = {name: value for name, value in environ.items() if name != "WATCHDOG_PID"}
     return {**kept, "NOTIFY_SOCKET": notices}
 

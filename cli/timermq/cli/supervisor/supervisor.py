@@ -1,11 +1,13 @@
 """The supervisor: starts the brokers, passes the stop on, and starts again what ends by itself.
 
-It does for each broker what a service manager does for the one of ``timermq serve``. A broker that
-ends takes no other with it: each has a store of its own, and the messages of the others are still
-due. It is started again, with growing pauses, for its messages are due too, and no other has them;
-an end is an error in the log and in the service manager's status, so it is never silent. A start
-that fails ends the whole: half a cluster that looks started would be found out too late. A broker
-that somebody stops (exit code 0) stays so.
+It does for each broker what a service manager does for the one of ``timermq serve``. The end of one
+broker leaves the others alone: each has a store of its own. It is started again, with growing
+pauses, because no other broker has its messages. Each end is an error in the log and in the service
+manager's status.
+
+A first start that fails stops all brokers, also one that ends with exit code 0 before it is ready:
+the others wait for it. A broker that was ready and ends with exit code 0 was stopped by an
+operator, and is not started again.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from .supervised_process import BrokerProcess, State
 
 RESTART_PAUSE_MIN = 1.0
 RESTART_PAUSE_MAX = 30.0
-"""Seconds until a broker is started again; twice as long each time that it does not get ready."""
+"""Seconds before a broker is started again; they double each time that it does not get ready."""
 
 log = structlog.get_logger("timermq.cli.supervisor")
 
@@ -31,8 +33,8 @@ class Supervisor:
     """Runs the brokers of a machine.
 
     Args:
-        brokers: Those; the first one serves as name server, if one does.
-        manager: Is told how all of them do.
+        brokers: All brokers; if one is the name server, it is the first.
+        manager: Gets the state of all of them.
     """
 
     def __init__(self, brokers: Sequence[BrokerProcess], manager: ServiceManager) -> None:
@@ -115,15 +117,15 @@ class Supervisor:
             has_been_ready = has_been_ready or was_ready
             one.state = State.STOPPED if code == 0 else State.ENDED
             if self._stop_requested.is_set():
-                # Before it can take the signal in order it has touched nothing.
+                # SIGTERM kills a process that has not begun to handle it, nor touched its store.
                 is_early = code == -signal.SIGTERM and not was_ready
                 self._code = self._code or (DONE if code == 0 or is_early else FAILED)
                 return
-            if code == 0:
-                self._stopped(one)
-                return
             if not has_been_ready:
                 self._start_failed(one, code)
+                return
+            if code == 0:
+                self._stopped(one)
                 return
             pause = RESTART_PAUSE_MIN if was_ready else min(2 * pause, RESTART_PAUSE_MAX)
             log.error(
@@ -140,7 +142,7 @@ class Supervisor:
             one.restarts += 1
 
     async def _run(self, one: BrokerProcess) -> int:
-        """Run a broker once; when it is back it is told."""
+        """Run a broker once, and tell when it is ready."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_when_ready, one)
             code = await one.run()
@@ -148,14 +150,13 @@ class Supervisor:
         return code
 
     async def _tell_when_ready(self, one: BrokerProcess) -> None:
-        await trio.lowlevel.checkpoint()  # the process before this one was ready
         await one.ready.wait()
         if one.restarts:
             log.warning("broker is back", broker=one.plan.name, restarts=one.restarts)
         self._tell()
 
     def _stopped(self, one: BrokerProcess) -> None:
-        """Let a broker that somebody has stopped be; without any there is nothing to do."""
+        """Leave a broker that an operator has stopped; end when all of them are."""
         log.warning("broker was stopped and is left so", broker=one.plan.name)
         self._tell()
         if all(other.state is State.STOPPED for other in self.brokers):
@@ -167,7 +168,7 @@ class Supervisor:
         self.request_stop()
 
     def _tell(self) -> None:
-        """Tell the service manager how the brokers do."""
+        """Tell the service manager the state of the brokers."""
         unready = self.unready()
         restarts = sum(one.restarts for one in self.brokers)
         ready = len(self.brokers) - len(unready)

@@ -35,7 +35,7 @@ from .watched import Watched
 
 
 def prepare_parser(parser: OneLineParser) -> None:
-    """Whom to watch, and how to print."""
+    """Which brokers to watch, and how to print."""
     parser.add_argument(
         "--broker",
         metavar="HOST:PORT",
@@ -88,7 +88,7 @@ class Taken:
         return self.errors[address]
 
     def tell_missing(self) -> None:
-        """Say on standard error who is left out."""
+        """Name the brokers without a snapshot on standard error."""
         for broker in sorted(self.errors):
             text = visible(" ".join(str(self.errors[broker]).split()))
             print(f"timermq: warning: broker {broker} is left out: {text}", file=sys.stderr)
@@ -117,9 +117,9 @@ async def _print_snapshots(
     """Print the brokers' snapshots as they come, one object a line.
 
     Args:
-        access: How they are come in.
+        access: How to connect to them.
         brokers: Their addresses.
-        count: So many of each; None: until all of them are gone.
+        count: Snapshots of each broker; None: until none of them answers.
     """
     errors: dict[str, ClientError] = {}
 

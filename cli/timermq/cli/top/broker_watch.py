@@ -1,4 +1,4 @@
-"""The watch of one broker for a screen: connected again and again, and heard until it is silent."""
+"""The watch of one broker for a screen: it connects again when it has to, and notices silence."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ RETRY_INTERVAL = 0.5
 
 
 class Audience(Protocol):
-    """What a watch tells of its broker, and what it asks of it."""
+    """What a watch reports to, and asks which view is wanted."""
 
     def wanted(self) -> WatchView | None:
-        """The view to ask the broker for; None: it is to send nothing."""
+        """The view to ask the broker for; None: the broker is to send nothing."""
         ...
 
     def take_snapshot(self, address: str, snapshot: Snapshot) -> None:
-        """A picture of the broker has come."""
+        """Take a snapshot that the broker has sent."""
         ...
 
     def take_trouble(self, address: str, trouble: str) -> None:
-        """The connection is gone, or none can be had."""
+        """Take note that there is no connection, and why."""
         ...
 
     def take_silence(self, address: str) -> None:
-        """The connection stands, and nothing comes."""
+        """Take note that nothing comes over the connection."""
         ...
 
 
@@ -42,8 +42,8 @@ class BrokerWatch:
 
     Args:
         address: Its ``host:port``.
-        access: How it is come in.
-        audience: Takes what comes.
+        access: How to connect to it.
+        audience: Gets what comes.
     """
 
     def __init__(self, address: str, access: ClientAccess, audience: Audience) -> None:
@@ -60,7 +60,7 @@ class BrokerWatch:
         self._wants_changed.set()
 
     async def run(self) -> None:
-        """Take snapshots for ever; when the broker is gone, try again until it is back."""
+        """Take snapshots until cancelled; while the broker is gone, try again to connect."""
         while True:
             try:
                 asked = self._audience.wanted() or WatchView()
@@ -76,7 +76,7 @@ class BrokerWatch:
             await trio.sleep(RETRY_INTERVAL)
 
     async def _ask(self, watch: Watch, asked: WatchView | None) -> None:
-        """Have the broker send what the view wants, or nothing."""
+        """Ask the broker for the view that is wanted, each time that it changes."""
         while True:
             self._wants_changed = trio.Event()
             wanted = self._audience.wanted()
@@ -94,7 +94,7 @@ class BrokerWatch:
             self._audience.take_snapshot(self._address, snapshot)
 
     async def _notice_silence(self) -> None:
-        """Say that the picture is old when no other one comes, until one does."""
+        """Report silence when no snapshot has come for ``SILENCE_SHOWN``, once until one comes."""
         self._heard_at = trio.current_time()
         while True:
             await trio.sleep_until(self._heard_at + SILENCE_SHOWN)

@@ -66,14 +66,14 @@ async def run_live(addresses: Sequence[str], access: ClientAccess) -> bool:
 
 
 class LiveTop:
-    """The tasks of a screen that somebody looks at.
+    """The tasks of a screen in a terminal.
 
     Args:
         watched: The brokers.
         console: Knows the size of the terminal.
         live: Draws.
-        nursery: Where slots are read; cancelled to make an end.
-        access: How it comes in.
+        nursery: Runs the tasks that read slots; cancelled at the end.
+        access: How to connect to the brokers.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class LiveTop:
         self._watches = [BrokerWatch(one, access, self) for one in watched.addresses]
 
     def change(self, change: Callable[[View], View]) -> None:
-        """Make the next state, and see to what follows from it."""
+        """Change the view, and start what the change asks for: drawing, other views, a slot."""
         before, self.view = self.view, change(self.view)
         self._changed.set()
         if self.view.is_done:

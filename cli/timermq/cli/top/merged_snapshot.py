@@ -1,8 +1,8 @@
-"""One picture of several brokers: what adds up is added, of what does not the worst is shown.
+"""One picture of several brokers: counts are added, and of other values the worst is shown.
 
-Buckets are brought to one beginning by their time; what is earlier counts in the first, as what is
-overdue does. The uptime is that of the youngest broker that answers: rates are made by it, and
-begin again when one of the brokers has.
+The buckets of all brokers are moved to the first moment of the newest snapshot. Messages before
+that moment count in the first bucket, as overdue ones do. The uptime is the shortest among the
+brokers that answer: rates are divided by it, and begin again when a broker has been started again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from timermq.remoting import Counters, Snapshot
+from timermq.remoting.watch import SLOTS_MAX, TOPICS_MAX
 
 CLOCK_SAFE = "SAFE"
 
@@ -24,14 +25,15 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
 
     Args:
         snapshots: The newest of each, by address; at least one.
-        old: Addresses whose snapshots are of earlier: their brokers do not answer.
+        old: Addresses of brokers that do not answer now, whose snapshots are old.
     """
     if len(snapshots) == 1:
         return next(iter(snapshots.values()))
     ordered = [snapshots[address] for address in sorted(snapshots)]
     fresh = [snapshots[one] for one in sorted(set(snapshots) - set(old))] or ordered
     newest = max(fresh, key=lambda one: one.now_ms)
-    first = newest if newest.clock != CLOCK_SAFE else _least_safe(fresh, newest)
+    unsafe = [one for one in (newest, *fresh) if one.clock != CLOCK_SAFE]
+    first = unsafe[0] if unsafe else newest
     name = f"{len(ordered)} brokers"
     return attrs.evolve(
         first,  # with its clock
@@ -53,6 +55,8 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
         refusal=_named(ordered, "refusal"),
         door_problem=_named(ordered, "door_problem"),
         held_up_error=_named(ordered, "held_up_error"),
+        master=_named(ordered, "master"),
+        master_error=_named(ordered, "master_error"),
         open_doors=tuple(door for one in ordered for door in one.open_doors),
         scrub_done_ratio=min(
             (one.scrub_done_ratio for one in fresh if one.scrub_done_ratio is not None),
@@ -66,11 +70,12 @@ def merge_snapshots(snapshots: Mapping[str, Snapshot], old: Iterable[str] = ()) 
 _SUMS = (
     *("enqueue_lag", "pending", "held_pulls", "memory_size", "memory_own_size", "quarantined"),
     *("held_up", "failed_logins", "missing_rights", "tls_refused"),
-    *("scrub_damaged", "scrub_mended", "scrub_left"),
+    *("scrub_damaged", "scrub_mended", "scrub_left", "followers", "followers_in_sync"),
 )
 _GREATEST = (
     *("precision_ms", "write_ms", "read_lag_ms", "lateness_max_ms", "disk_used_ratio"),
-    *("set_aside_ms", "failed_login_ms"),
+    *("set_aside_ms", "failed_login_ms", "followers_behind", "followers_silent_ms"),
+    *("master_behind", "master_behind_ms"),
 )
 _LEAST = ("read_ms", "commit_read_ms", "scrub_whole_ms", "held_up_since_ms")
 
@@ -84,11 +89,6 @@ def _by_rule(ordered: Sequence[Snapshot]) -> dict[str, Any]:
             known = [value for value in values if value is not None]
             found[name] = choose(known) if known else None
     return found
-
-
-def _least_safe(fresh: Sequence[Snapshot], newest: Snapshot) -> Snapshot:
-    """The first broker whose clock is not safe; without one the newest snapshot."""
-    return next((one for one in fresh if one.clock != CLOCK_SAFE), newest)
 
 
 def _named(ordered: Sequence[Snapshot], field: str) -> str | None:
@@ -109,19 +109,20 @@ def _buckets(ordered: Sequence[Snapshot], newest: Snapshot) -> tuple[int, ...]:
 
 
 def _slots(ordered: Sequence[Snapshot]) -> tuple[tuple[int, int], ...]:
-    """The next slots of all: as many as the broker with the most of them tells."""
+    """The next slots of all, up to the end of the first full list: its broker tells no more."""
     counts: Counter[int] = Counter()
     for one in ordered:
         counts.update(dict(one.slots))
-    return tuple(sorted(counts.items())[: max(len(one.slots) for one in ordered)])
+    end = min((one.slots[-1][0] for one in ordered if len(one.slots) >= SLOTS_MAX), default=None)
+    known = sorted(row for row in counts.items() if end is None or row[0] <= end)
+    return tuple(known[:SLOTS_MAX])
 
 
 def _topics(ordered: Sequence[Snapshot]) -> tuple[tuple[str, int], ...]:
     counts: Counter[str] = Counter()
     for one in ordered:
         counts.update(dict(one.topics))
-    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    return tuple(rows[: max(len(one.topics) for one in ordered)])
+    return tuple(sorted(counts.items(), key=lambda row: (-row[1], row[0]))[:TOPICS_MAX])
 
 
 def _counters(ordered: Sequence[Counters]) -> Counters:

@@ -242,6 +242,10 @@ def _figures(view: View, snapshot: Snapshot) -> list[Text]:
             _resources(snapshot, figures),
         ]
     lines += [_totals(counters), _scrub(snapshot)]
+    if snapshot.followers:
+        lines.append(_followers(snapshot))
+    if snapshot.master is not None:
+        lines.append(_following(snapshot))
     return [Text(line) for line in lines]
 
 
@@ -292,6 +296,25 @@ def _scrub(snapshot: Snapshot) -> str:
         f"  damaged {formatting.count(snapshot.scrub_damaged)}"
         f"  repaired {formatting.count(snapshot.scrub_mended)}"
     )
+
+
+def _followers(snapshot: Snapshot) -> str:
+    """How far the followers are, by the one that is most behind."""
+    silent_ms = snapshot.followers_silent_ms
+    return (
+        f"followers {snapshot.followers}  in sync {snapshot.followers_in_sync}"
+        f"  behind {formatting.size(snapshot.followers_behind)}"
+        f"  acknowledged {f'{formatting.span(silent_ms)} ago' if silent_ms else 'now'}"
+    )
+
+
+def _following(snapshot: Snapshot) -> str:
+    """How far it is behind its master, or why it does not follow."""
+    behind_ms = snapshot.master_behind_ms
+    text = f"follows {snapshot.master or formatting.NOTHING}"
+    text += f"  behind {formatting.size(snapshot.master_behind)}"
+    text += f", {formatting.NOTHING if behind_ms is None else formatting.span(behind_ms)}"
+    return text if snapshot.master_error is None else f"{text}  {snapshot.master_error}"
 
 
 def _window(figures: Figures) -> str:

@@ -51,7 +51,7 @@ async def read_slot(links: Links, address: str, opened: Opened, topic: str) -> O
 
 
 def join_slots(parts: Sequence[Opened]) -> Opened:
-    """The same slot of several brokers as one; a broker that does not tell it is a fault.
+    """The same slot of several brokers as one; the faults of those that do not tell it are joined.
 
     Args:
         parts: The slot as each broker tells it, at least one.

@@ -66,7 +66,7 @@ class Opened:
 
 @attrs.frozen(kw_only=True)
 class View:
-    """The state of the screen."""
+    """All that the screen shows, and what its keys have chosen."""
 
     address: str
     zone: tzinfo | None = None

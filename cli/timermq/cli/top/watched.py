@@ -1,4 +1,4 @@
-"""The brokers of a screen: the newest snapshot of each, and who does not answer."""
+"""The brokers of a screen: the newest snapshot of each, and which do not answer."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .view import View
 
 @attrs.frozen(kw_only=True)
 class Watched:
-    """What is known of the brokers, by address; what was seen last of one stays."""
+    """What is known of the brokers, by address; the last snapshot of each stays."""
 
     addresses: tuple[str, ...]
     snapshots: Mapping[str, Snapshot] = attrs.field(factory=dict[str, Snapshot])
     troubles: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    """Why nothing comes; of those whose connection is gone."""
+    """Brokers without a connection, and why."""
     silent: frozenset[str] = frozenset()
-    """Those whose connection stands, and nothing comes over it."""
+    """Brokers that send nothing although there is a connection."""
 
     @property
     def name(self) -> str:
-        """How the screen calls them."""
+        """The name that the screen has for them."""
         return self.addresses[0] if len(self.addresses) == 1 else f"{len(self.addresses)} brokers"
 
     def with_snapshot(self, address: str, snapshot: Snapshot) -> Watched:
-        """A broker has sent a picture."""
+        """The same after a snapshot of a broker has come."""
         return attrs.evolve(
             self,
             snapshots={**self.snapshots, address: snapshot},
@@ -40,12 +40,12 @@ class Watched:
         )
 
     def with_trouble(self, address: str, trouble: str) -> Watched:
-        """A broker is not reached."""
+        """The same after a broker was not reached."""
         troubles = {**self.troubles, address: trouble}
         return attrs.evolve(self, troubles=troubles, silent=self.silent - {address})
 
     def with_silence(self, address: str) -> Watched:
-        """A broker answers no more."""
+        """The same after a broker has fallen silent."""
         return attrs.evolve(self, silent=self.silent | {address})
 
     def shown_by(self, view: View, *, is_picture: bool) -> View:
@@ -53,7 +53,7 @@ class Watched:
 
         Args:
             view: The one before.
-            is_picture: A snapshot has come; else who answers has changed.
+            is_picture: A snapshot has come; otherwise it has changed which brokers answer.
         """
         if is_picture:
             old = {*self.troubles, *self.silent}
@@ -64,12 +64,12 @@ class Watched:
         return view.with_silence() if self.silent else view
 
     def trouble(self, zone: tzinfo | None) -> str | None:
-        """What is said of those that are not reached; of one broker alone no silence."""
+        """The line about brokers that do not answer, but for the silence of a single broker."""
         if len(self.addresses) == 1:
             return self.troubles.get(self.addresses[0])
         texts = [self.troubles[one] for one in sorted(self.troubles)]
         texts += [f"{one}: no answer{self._since(one, zone)}" for one in sorted(self.silent)]
-        return f"{'; '.join(texts)}: the numbers of it are old" if texts else None
+        return f"{'; '.join(texts)}: their numbers are old" if texts else None
 
     def _since(self, address: str, zone: tzinfo | None) -> str:
         snapshot = self.snapshots.get(address)

@@ -384,7 +384,7 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
 
     The name is stored with the topic: alone it would meet messages of all topics in its slot.
     """
-    key = deleted_key(topic, name)
+    key = deleted_key(topic.encode(), name)
     if key is None:
         raise RefusalError(
             "DELETE_TOPIC",
@@ -397,8 +397,8 @@ def _delete_of(topic: str, name: bytes, own: bytes) -> bytes:
 def _own_properties(properties: bytes, *, by_level: bool, level: int = 0) -> bytes:
     """The producer's properties without those that the timer record states itself.
 
-    A level wins over the timer properties and removes them, as RocketMQ does. It stays, as the one
-    that counts.
+    A level takes precedence over the timer properties, and removes them, as in RocketMQ. The level
+    that counts is kept.
     """
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"

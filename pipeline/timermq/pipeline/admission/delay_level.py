@@ -17,7 +17,7 @@ from timermq.timerstore.store_options import DEFAULT_DELAY_LEVELS
 
 @attrs.frozen
 class DelayLevels:
-    """A parsed table of levels."""
+    """The table of delay levels, as ``message_delay_level`` gives it."""
 
     delays_ms: tuple[int, ...]
     """Delay of level 1, 2, … in milliseconds."""

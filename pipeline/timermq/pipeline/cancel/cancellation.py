@@ -9,14 +9,14 @@ A message is found through the key index: its unique key, or one of its keys, un
 That costs a look-up and the reading of the newest records with that key, however many timers wait.
 It is known by the position of its first record (its *order*), which rolls keep.
 
-What is written is a delete for the message's slot, a record in the timer topic. It names the order
-for us, the unique key for RocketMQ, and as its origin the record that it cancels: should the
-process end before the slot is read, recovery counts that record as done. Behind it, in the same
-write, stands a second delete, for the versions of RocketMQ that know the other form of names
+A cancel writes a delete for the message's slot, a record in the timer topic. The delete names the
+order for us and the unique key for RocketMQ. Its origin is the record that it cancels: if the
+process ends before the slot is read, recovery counts that record as done. In the same write a
+second delete follows, for the versions of RocketMQ that compare the other form of names
 (``delete_message``). A move writes three records at once: the delete, the message with its new
 moment, and the second delete. Its first delete also notes how far back records with the key count
-(``key_records``). The message has another unique key in its record (``moved_key``), so no delete in
-its new slot takes it out of RocketMQ's hands.
+(``key_records``). The record of the moved message has another unique key (``moved_key``), which no
+delete names, so RocketMQ delivers it.
 
 Source: Java ``RecallMessageProcessor``; issue #9208 (a recall that comes too late).
 """
@@ -291,10 +291,10 @@ class Cancellation:
 
 
 def _moved_properties(properties: bytes, unique_key: bytes, replaced_py: int) -> bytes:
-    """The key of a moved message, with those that lead to it.
+    """The properties with the key of a moved message, and the keys by which the index finds it.
 
-    None where the index could not lead from the key before to the message: it has a blank in it. Or
-    where the text has no room for all keys twice.
+    Empty, so that the message keeps its unique key, in two cases: the key has a blank in it, so
+    the index could not find it among other keys; or the properties have no room for all keys twice.
     """
     if KEYS_SEPARATOR in unique_key:
         return b""

@@ -1,8 +1,8 @@
 """Forms of the deletes that wait in a store: which versions of RocketMQ would honour them.
 
-A version of RocketMQ compares one form of names (``delete_message``), and delivers what is named in
-the other form only. Timermq writes both. One alone have cancels of timermq 0.1, recalls that
-RocketMQ stored, and deletes that a producer sent.
+Each version of RocketMQ compares names of one form (``delete_message``), and delivers a message
+that only a delete of the other form names. Timermq writes a delete of each form. A single delete
+is left by a cancel of timermq 0.1, by a recall that RocketMQ stored, and by a producer.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def delete_forms(
             target = name_in_delete(record)
         except (TimerRecordError, RecordError):
             continue
-        topic, plus, key = name.rpartition(b"+")
-        has_topic = bool(plus) and topic == facts.destination.topic.encode()
-        forms = found[facts.out_ms, target.replace(topic + plus, b"") if has_topic else target]
-        # A key with that in it stands in no record: RocketMQ 5 is to leave the message alone.
-        if not key.endswith(MOVED_MARK):
+        topic = facts.destination.topic.encode() + b"+"
+        has_topic = name.startswith(topic)
+        forms = found[facts.out_ms, target.replace(topic, b"", 1) if has_topic else target]
+        # No record has a key with this end: the delete is to take nothing out of RocketMQ's slot.
+        if not name.endswith(MOVED_MARK):
             forms.add(has_topic)
     return DeleteForms(
         count=len(found),

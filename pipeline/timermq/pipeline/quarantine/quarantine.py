@@ -97,7 +97,11 @@ class Quarantine:
         self._table = QuarantineTable()
         self._lines: dict[Reason, tuple[int, int]] = {}
         """By reason: when the last log line was written, and how many are untold since."""
-        self._load()
+        self.is_parked = False
+        """The log is a copy of another broker's: entries come with it, and none is made here."""
+        self._read_to = 0
+        """Units of the topic's queue before this one are known."""
+        self.load()
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -145,9 +149,13 @@ class Quarantine:
         Returns:
             None when nothing is left in the list; else why the store does not take it now.
         """
+        if self.is_parked:
+            self.read_on()
         while faults:
             fault = faults[0]
             if self._table.state(fault.offset_py) is None:
+                if self.is_parked:
+                    return f"record at {fault.offset_py} waits for its master: {fault.text}"
                 is_over = is_cancelled(self._store, fault, self._precision_ms)
                 refusal = (self._leave_out if is_over else self._add)(fault, now_ms)
                 if refusal is not None:
@@ -266,13 +274,21 @@ class Quarantine:
 
     # -- reading what is there ----------------------------------------------------------------
 
-    def _load(self) -> None:
-        """Read the topic's queue from its start: of each entry only what the table has."""
+    def load(self) -> None:
+        """Read what the log holds of the quarantine, and forget what was known of it."""
+        self._table, self._read_to = QuarantineTable(), 0
+        self.read_on()
+        if self.active:
+            log.warning("messages are in quarantine", count=self.active)
+
+    def read_on(self) -> None:
+        """Read the topic's queue on from where it is known: of each entry what the table has."""
         queue, commit_log = self._store.queue(QUARANTINE_TOPIC, 0), self._store.commit_log
-        offset = 0 if queue is None else queue.min_offset
         newest: bytes | None = None
-        while queue is not None and len(units := queue.units(offset, READ_COUNT)):
-            offset += len(units)
+        if queue is not None:
+            self._read_to = max(self._read_to, queue.min_offset)
+        while queue is not None and len(units := queue.units(self._read_to, READ_COUNT)):
+            self._read_to += len(units)
             for phy_offset, size, _ in units.tolist():
                 record = commit_log.record_at(phy_offset, size)
                 if record is None and phy_offset >= commit_log.min_offset:
@@ -284,8 +300,6 @@ class Quarantine:
         entry = None if newest is None else read_entry(newest)
         if entry is not None:
             self.last = LastQuarantined(entry.reason, entry.text, entry.set_aside_ms)
-        if self.active:
-            log.warning("messages are in quarantine", count=self.active)
 
     def _fitting_mark(self, phy_offset: int, size: int) -> bytes | None:
         """A mark in a damaged sector, if its key is that of the entry that it names.

@@ -63,7 +63,7 @@ _SEPARATORS = bytes.maketrans(b"\x01\x02", b"??")
 
 
 class State(enum.IntEnum):
-    """The states of an entry."""
+    """What became of a message in quarantine."""
 
     ACTIVE = 0
     """It is in quarantine."""

@@ -22,7 +22,7 @@ from .retried_message import retried_message
 
 
 class Verdict(enum.Enum):
-    """The outcome of a release."""
+    """What a request to retry or drop a message of the quarantine has done."""
 
     RETRIED = "retried"
     """The message is on its topic, or waits for its moment, if that is still to come."""

@@ -64,7 +64,7 @@ class QuarantineTable:
         self.active += 1
 
     def end(self, origin_py: int, state: State) -> None:
-        """An active entry is done."""
+        """Note what became of an active entry; others stay as they are."""
         row = self._rows_at[self._at(origin_py)]
         if row != _FREE and self._states[row] == State.ACTIVE:
             self._states[row] = state

@@ -182,10 +182,7 @@ def origin_in(record: bytes) -> int | None:
 
 
 def without_origin(record: bytes) -> bytes:
-    """The record as one looks at it that is not to be read as a record of the store.
-
-    Where it names an origin it has 0, as RocketMQ's has.
-    """
+    """The record as clients are shown it: with 0, as RocketMQ's, in place of an origin."""
     if origin_in(record) is None:
         return record
     at = _origin_at(record)

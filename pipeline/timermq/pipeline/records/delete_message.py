@@ -1,9 +1,8 @@
 """The deletes of a pending message: records of the timer topic, as messages for the store.
 
-RocketMQ takes a message out of a slot when a delete there has its name, and knows two forms of
-names: its topic and its unique key (5.3.2 and 5.3.3), or its unique key alone (before, and from 5.4
-on). Each version knows one of them, so each cancel has two deletes, one of either form. For us they
-say the same.
+RocketMQ takes a message out of a slot when a delete there names it. 5.3.2 and 5.3.3 compare its
+topic and its unique key; versions before and from 5.4 on compare its unique key alone. So each
+cancel has two deletes, one in each form. For us they say the same.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def delete_message(
     notes: bytes = b"",
     is_second: bool = False,
 ) -> Message:
-    """A delete of a message, with another one behind it that replaces it or not.
+    """A delete of a message that is cancelled, or that another one behind the delete replaces.
 
     Args:
         facts: Of the message that it cancels.
@@ -51,12 +50,13 @@ def delete_message(
         target_py: Position of its record.
         born_ms: When it is cancelled, epoch ms.
         makes_way_in_ms: Slot of the message that replaces it; None: there is none.
-        has_own_key: The message that replaces it has a unique key of its own. One without, in the
-            same slot, would be taken out as well: so the delete has a name that no message has.
-        keys: Keys of the user by which a move was asked for: the notes speak of them too.
+        has_own_key: The message that replaces it has a unique key of its own. Without, and in the
+            same slot, RocketMQ would take it out too: so the delete names a key that no message
+            has.
+        keys: Keys of the user by which a move was asked for; the notes are about them too.
         notes: Properties that a move adds: what it has seen.
-        is_second: The delete is the second of the two, by the unique key alone. It has no origin,
-            for the first names that.
+        is_second: The delete is the second of the two, by the unique key alone. It has no origin:
+            the first delete has it.
     """
     topic = facts.destination.topic.encode()
     name = unique_key if is_second else topic + b"+" + unique_key
@@ -87,7 +87,7 @@ def delete_message(
     )
 
 
-def deleted_key(topic: str, name: bytes) -> bytes | None:
+def deleted_key(topic: bytes, name: bytes) -> bytes | None:
     """The unique key of the message that a producer's delete names; None: it is of another topic.
 
     A delete cancels a message of its own topic, which its sender has the right to send to.
@@ -99,7 +99,7 @@ def deleted_key(topic: str, name: bytes) -> bytes | None:
     own, plus, key = name.partition(b"+")
     if not plus:
         return name
-    return key if own == topic.encode() else None
+    return key if own == topic else None
 
 
 def found_by_its_target(properties: bytes, unique_key: bytes) -> bytes:

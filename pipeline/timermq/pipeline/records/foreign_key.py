@@ -1,11 +1,12 @@
 """The keys of RocketMQ's deliveries and rolls: they name no origin, and are known by four texts.
 
-RocketMQ's record keeps the keys of the timer record that it delivers or rolls, and has the time at
-which it took that from the wheel (``TIMER_DEQUEUE_MS``), which no other record has. Real topic,
-unique key, slot and number of rolls tell which one it was. Where several have the same four, only
-their number is known.
+Such a record keeps the properties of the timer record that it delivers or rolls. It also has the
+time at which that was taken from the wheel (``TIMER_DEQUEUE_MS``), which no other record has. Real
+topic, unique key, slot and number of rolls tell which record it was. If several have the same four,
+only their number is known.
 
-What a consumer sends back keeps all of that, and goes to another topic: that is no delivery.
+A message that a consumer sends back keeps these properties too, but goes to another topic: it is no
+delivery.
 
 These are the forms for one record. Columns are compared by the same names: ``Handled`` of
 ``spark/pending_facts.py``, and the SQL of ``spark/jobs/audit/by_key.py``.
@@ -37,7 +38,7 @@ ROLLS_DIGITS_MAX = 9
 
 
 def pending_key(record: bytes) -> ForeignKey:
-    """By which a timer record that waits is compared with what Java wrote."""
+    """The key of a pending timer record, to be compared with those of RocketMQ's records."""
     return _key(record_properties(record))
 
 
@@ -68,14 +69,14 @@ class ForeignRolls:
     """RocketMQ's rolls among the records of one unique key in the timer topic, newest first."""
 
     _rolled: Counter[ForeignKey] = attrs.field(factory=Counter[ForeignKey], init=False)
-    """Records that rolls of the wheel speak of, and that were not met yet."""
+    """Records that rolls by the wheel have replaced, and that did not come yet."""
     _replaced: set[tuple[bytes, ...]] = attrs.field(factory=set[tuple[bytes, ...]], init=False)
-    """Topic, key and slot of what RocksDB timers rolled: of all records before."""
+    """Topic, key and slot of rolls by RocksDB timers: each replaces all records before it."""
 
     def goes_on_behind(self, record: bytes) -> bool:
-        """Take the next record, no delete; whether a later one has taken its place.
+        """Whether a later record has replaced this one; to be called for each but deletes.
 
-        A roll of ours names the first record of its message, and is known by that.
+        Rolls of ours are not among these: they name the first record of their message.
         """
         key, rolled = pending_key(record), foreign_key_in(record)
         slot = key[:3]

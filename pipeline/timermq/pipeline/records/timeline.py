@@ -1,20 +1,20 @@
 """What RocketMQ's RocksDB timers did, told by the commit log alone.
 
-With ``timerRocksDBEnable`` a timer waits in RocksDB under its slot time and unique key. Its message
-stands in the timer topic as ever, but what becomes of it leaves other traces than the wheel does:
+With ``timerRocksDBEnable`` a timer waits in RocksDB under its slot time and unique key. Its record
+stands in the timer topic as for the wheel, but later events leave other traces than the wheel's:
 
 ===========  ======================================================================================
 put          a record of the timer topic; the same key once more takes the place of the first
 roll         the record once more, with ``TIMER_ROLL_LABEL``; it takes the place of those before it
-delete       a record that names the key, alone or behind its topic; done with as soon as it is read
-delivery     a record of the real topic with ``TIMER_OUT_MS`` and without ``REAL_TOPIC``: the wheel
-             leaves both
+delete       a record that names the key, alone or behind its topic; it acts as soon as it is read
+delivery     a record of the real topic with ``TIMER_OUT_MS`` and without ``REAL_TOPIC``; deliveries
+             by the wheel have both
 ===========  ======================================================================================
 
-None of them names the record that it is about. So all are put in order by topic, unique key and
-slot time: a record is done if a delivery, a delete or a roll of its key stands behind it. A roll
-that RocketMQ had under way while the delete was stored is done as well. (RocketMQ leaves the topic
-out of its key, and forgets one of two messages that differ in it alone; here none is forgotten.)
+None of them names the record that it is about. So all are sorted by topic, unique key and slot
+time: a record is done if a delivery, a delete or a roll of its key stands behind it. A roll behind
+a delete, which RocketMQ had under way, is done as well. (RocketMQ's key has no topic, so it loses
+one of two messages that differ in the topic alone. Here both stay.)
 
 Source: Java ``Timeline``, ``TimerMessageRocksDBStore.convertMessage``, ``TimerRocksDBRecord``.
 """
@@ -33,6 +33,7 @@ from timermq.timerstore.properties import REAL_TOPIC_NAME, UNIQ_KEY_NAME, find
 from timermq.timerstore.record import record_properties, record_topic
 
 from .deduplication import contains
+from .delete_message import deleted_key
 from .timer_properties import (
     DELETE_NAME,
     DELETE_ORDER_NAME,
@@ -55,10 +56,10 @@ class Trace(enum.IntEnum):
 
 
 def trace_in(record: bytes) -> tuple[Trace, int] | None:
-    """What a record of RocketMQ's says, and a hash of the key; None of one without a timer's key.
+    """The trace in a record of RocketMQ's, and a hash of its key; None if it is about no timer.
 
     Args:
-        record: One that names no origin: ours do, but for messages and deletes that were sent.
+        record: A record without an origin. Of ours those are messages and deletes that were sent.
     """
     properties = record_properties(record)
     slot = find(properties, OUT_NAME) if OUT in properties else None
@@ -82,32 +83,29 @@ def _trace_of(properties: bytes) -> Trace:
 
 
 def _deleted_key(properties: bytes, topic: bytes) -> bytes | None:
-    """The unique key that a delete names; None of ours, and of one that names another topic."""
+    """The unique key that a delete names; None if the delete is ours, or names another topic."""
     name = find(properties, DELETE_NAME)
     if name is None or find(properties, DELETE_ORDER_NAME) is not None:
         return None
-    named, plus, key = name.partition(b"+")
-    if not plus:
-        return name
-    return key if named == topic else None
+    return deleted_key(topic, name)
 
 
 @attrs.define(eq=False)
 class Timeline:
-    """The traces of a reading, in the order of the log: 17 bytes each."""
+    """The traces in a stretch of the log, in its order; each takes 17 bytes."""
 
     _keys: array[int] = attrs.field(factory=lambda: array("q"), init=False)
     _positions: array[int] = attrs.field(factory=lambda: array("q"), init=False)
     _traces: array[int] = attrs.field(factory=lambda: array("b"), init=False)
     is_used: bool = attrs.field(default=False, init=False)
-    """Something was found that only RocksDB timers leave: a delivery or a roll of theirs."""
+    """There is a trace that only RocksDB timers leave: a delivery or a roll of theirs."""
 
     def add(self, phy_offset: int, record: bytes) -> None:
-        """Take what a record says, if it says anything.
+        """Add the trace in a record, if there is one.
 
         Args:
-            phy_offset: Its position, behind that of the one before.
-            record: See ``trace_in``.
+            phy_offset: Position of the record, behind that of the record before.
+            record: As for ``trace_in``.
         """
         found = trace_in(record)
         if found is None:
@@ -119,12 +117,12 @@ class Timeline:
         self._traces.append(trace)
 
     def done(self, enqueued: Int64s, *, overwrites: bool) -> Int64s:
-        """Positions of timer records that are delivered, deleted, or have another in their place.
+        """Positions of timer records that were delivered, deleted, or replaced by another record.
 
         Args:
-            enqueued: Sorted positions of records that have units: they wait in the wheel, where a
-                key may stand twice.
-            overwrites: RocksDB timers were on, so a put takes the place of one before it.
+            enqueued: Sorted positions of records that have units. They wait in the wheel, which may
+                hold a key twice.
+            overwrites: RocksDB timers were on, so a put replaces the one before with its key.
         """
         keys, positions = np.array(self._keys, np.int64), np.array(self._positions, np.int64)
         traces = np.array(self._traces, np.int8)
@@ -140,11 +138,11 @@ class Timeline:
 
 
 def _stands_behind(keys: Int64s, closing: Flags) -> Flags:
-    """Where a row that closes its key stands further behind in the rows of the key.
+    """Which rows have a closing row of the same key behind them.
 
     Args:
-        keys: Sorted.
-        closing: Which rows do.
+        keys: Keys of the rows, sorted.
+        closing: Which rows are closing ones.
     """
     count = len(keys)
     at = np.where(closing, np.arange(count), -1)
@@ -154,7 +152,7 @@ def _stands_behind(keys: Int64s, closing: Flags) -> Flags:
 
 
 def _comes_late(keys: Int64s, traces: NDArray[np.int8]) -> Flags:
-    """Where the last row before, of those of a key that are no rolls, has ended the timer."""
+    """Which rows come after the timer of their key has ended, as the last row but rolls says."""
     count = len(keys)
     at = np.where(traces != Trace.ROLL, np.arange(count), -1)
     last = np.maximum.accumulate(at) if count else at

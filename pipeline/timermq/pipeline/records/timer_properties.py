@@ -49,8 +49,8 @@ DELETE_SOLE = DELETE_SOLE_NAME + b"\x01"
 DELETE_SECOND = DELETE_SECOND_NAME + b"\x01"
 
 NO_LEVEL = DELAY + b"0\x02"
-"""Stands in a timer record behind the level of its message, which its consumer is to see: the last
-value counts, and RocketMQ would delay again what it takes from its wheel with a level."""
+"""Stands in a timer record behind the level of its message, which the consumer is to see. The last
+value counts: with the level RocketMQ would delay the message again when it is due."""
 
 DELAY_UNITS_MS = ((DELAY_SEC_NAME, 1000), (DELAY_MS_NAME, 1))
 """The properties that ask for a delay, first wins, and the milliseconds in a unit."""
@@ -64,7 +64,7 @@ LEFT_NAMES = (
     ENQUEUE_NAME,
     DEQUEUE_NAME,
 )
-"""The properties that RocketMQ leaves on what it takes from its wheel."""
+"""The properties that RocketMQ leaves on messages that it delivers from its wheel."""
 INTERNAL_NAMES = (
     *LEFT_NAMES,
     ROLL_LABEL_NAME,

@@ -288,8 +288,9 @@ KEY_MARK = b"\x03"
 def deleted_order(properties: bytes) -> bytes | None:
     """The order of the message that a delete of ours names; None for other deletes.
 
-    One that RocketMQ has rolled names its message by the key: RocketMQ has rolled that as well, and
-    gave its copy another order. Deletes of moves keep it, for the moved message has that key too.
+    A delete that RocketMQ has rolled names its message by the key: RocketMQ has rolled the message
+    too, and its copy has another order. A rolled delete of a move still names the order, because
+    the moved message has the same key.
     """
     order = find(properties, DELETE_ORDER_NAME)
     if order is None or find(properties, DEQUEUE_NAME) is None:
@@ -316,8 +317,8 @@ def key_names(topic: bytes, unique_key: bytes) -> tuple[bytes, ...]:
     """How a delete without an order names a message, as ``deleted_name`` gives it.
 
     By its unique key, with the topic before it (RocketMQ 5.3.2 and 5.3.3) or without (before, and
-    from 5.4 on). One that was moved by the key in its record, as RocketMQ does, and by the key that
-    its producer knows.
+    from 5.4 on). A moved message is named by the key in its record, as RocketMQ does, and by the
+    key that its producer knows.
     """
     named = topic + KEY_MARK
     return tuple(

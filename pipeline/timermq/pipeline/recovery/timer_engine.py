@@ -4,16 +4,16 @@ RocketMQ 5.4 and later have three, and a store may have seen each of them:
 
 - the wheel, whose file ``timerwheel`` is kept up to date;
 - the wheel with snapshots beside it (``timerWheelSnapshotFlush``): see ``wheel_snapshots``;
-- RocksDB timers (``timerRocksDBEnable``): what waits stands in ``rocksdbstore`` by moment and key.
-  The wheel stays, empty or with what it had, and its checkpoint passes over the entries of the
-  timer topic that the other engine has read. They are found in the commit log: see ``timeline``.
+- RocksDB timers (``timerRocksDBEnable``): pending messages are in ``rocksdbstore``, by moment and
+  key. The wheel stays, empty or with what it had, and its checkpoint passes over the entries of the
+  timer topic that RocksDB has taken. They are found in the commit log: see ``timeline``.
 
-That ``rocksdbstore`` is there says nothing: RocketMQ 5.4 makes it at every start. The sign is a
-table in it with data of the column family ``timer``. It is complete where it matters: RocketMQ
-moves the wheel's checkpoint past the entries of RocksDB when it starts, to the position that it
-finds in the database, and by then that position stands in a table, for opening writes the journal
-out. Before, with everything in the journal, the wheel's checkpoint still names the first of those
-entries, and recovery reads on from there by itself.
+The directory ``rocksdbstore`` alone is no sign of RocksDB timers: RocketMQ 5.4 makes it at every
+start. The sign is a table in it with data of the column family ``timer``. It is missing only when
+it is not needed: data that is in the journal alone is not seen here. But RocketMQ moves the wheel's
+checkpoint past the entries of RocksDB only at a start, to the position in the database, and at that
+start the journal has been written to tables. Before that start the wheel's checkpoint names the
+first of these entries, and recovery reads on from there by itself.
 
 Source: Java ``TimerMessageStore.recover``, ``MessageRocksDBStorage``.
 """
@@ -33,7 +33,7 @@ TIMER_FAMILY = b"timer"
 
 @attrs.frozen(kw_only=True)
 class TimerEngines:
-    """The engines of RocketMQ's that have left something in a store."""
+    """The engines of RocketMQ's timers that have left files in a store."""
 
     snapshots: tuple[str, ...]
     """Names of snapshots of the wheel, the oldest first."""
@@ -44,7 +44,7 @@ class TimerEngines:
 
     @classmethod
     def of(cls, disk: Disk, root: str) -> TimerEngines:
-        """What the files under ``root`` tell.
+        """The engines that the files under ``root`` tell of.
 
         Raises:
             OSError: One cannot be read.
@@ -57,6 +57,6 @@ class TimerEngines:
         )
 
     def names(self) -> str:
-        """Names of the engines, as people are told them."""
+        """Names of the engines, for people."""
         wheel = "wheel with snapshots" if self.snapshots else "wheel"
         return f"{wheel}, RocksDB timers" if self.has_timeline else wheel

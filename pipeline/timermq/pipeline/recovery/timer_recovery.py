@@ -43,16 +43,14 @@ from timermq.timerlog import MAGIC_DELETE, numbers_in_slot, slot_times
 from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from ..records.deduplication import AlreadyDone, earlier_copies, enqueued_from, order_in, origin_in
-from ..records.doubts import doubts_of, origins_in
-from ..records.foreign_key import foreign_key_in
+from ..records.deduplication import AlreadyDone, enqueued_from
 from ..records.timeline import Timeline
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_options import TimerOptions
+from .done_reading import DoneReading
 from .link_check import LinkCheck, slots_fit, slots_show_all
 from .timer_files import TimerFiles
 from .timer_log_repair import cut_bodiless, cut_damaged, cut_false, cut_headless, cut_torn_move
@@ -66,7 +64,7 @@ class CheckpointState(enum.Enum):
     OURS = "ours"
     JAVA = "java"
     TIMELINE = "java, RocksDB timers"
-    """It passes over entries that wait in RocksDB alone."""
+    """Java's, which passes over entries that wait in RocksDB alone."""
     ABSENT = "absent"
 
 
@@ -175,11 +173,25 @@ class Recovered:
 
 
 def recover(
-    files: TimerFiles, store: MessageStore, options: TimerOptions, now_ms: int
+    files: TimerFiles,
+    store: MessageStore,
+    options: TimerOptions,
+    now_ms: int,
+    *,
+    recounts: bool = False,
+    ahead: DoneReading | None = None,
 ) -> Recovered:
     """Bring wheel and timer log in line with the commit log, and say where to go on.
 
     Runs before the stages, after the store's own recovery; read only it repairs memory alone.
+
+    Args:
+        files: Open; in a service that runs, no stage may.
+        store: Opened and recovered.
+        options: See ``TimerOptions``.
+        now_ms: The wall clock.
+        recounts: Count the pending messages by topic again in any case.
+        ahead: What was read of the commit log already; None: nothing.
 
     Raises:
         StoreFormatError: Timers wait that were made with another precision; nothing is lost.
@@ -235,7 +247,10 @@ def recover(
     if files.timer_log.max_pos < flush_pos:
         files.promise_less(read_ms, queue_offset, scan_py, options.timer_precision_ms)
     timeline = Timeline() if may_have_timeline(files, state) else None
-    done = done_in_log(store, scan_py, read_ms, queue_py, timeline)
+    reading = ahead if ahead is not None and timeline is None and ahead.covers(scan_py) else None
+    reading = reading or DoneReading(store, scan_py, timeline)
+    reading.read()
+    done = reading.done(read_ms, queue_py)
     # From a checkpoint on too: slots whose messages were cleaned may be unread by what it says.
     done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:
@@ -253,7 +268,10 @@ def recover(
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
     done.is_recounted = (
-        not store.recovery.last_exit_ok or decision.rebuild_wheel or len(done.origins) > 0
+        recounts
+        or not store.recovery.last_exit_ok
+        or decision.rebuild_wheel
+        or len(done.origins) > 0
     )
     if done.is_recounted:
         done.until_slot_ms = max(done.until_slot_ms, _recount(files, store, read_ms, done))
@@ -285,10 +303,11 @@ def _checkpoint_state(files: TimerFiles) -> CheckpointState:
 
 
 def may_have_timeline(files: TimerFiles, state: CheckpointState) -> bool:
-    """Whether traces of RocksDB timers may stand in what is read of the commit log.
+    """Whether the stretch of the commit log that is read may have traces of RocksDB timers.
 
-    A reading that began when timermq took the store over may go on behind a crash of ours. Killed
-    soon enough after the first start with RocksDB timers, RocketMQ leaves no sign of them.
+    With a checkpoint of ours it may if the store was taken over with the sign of such timers: a
+    crash of ours may come before all is read. With one of Java's it may even without the sign:
+    RocketMQ leaves none if it is killed soon after its first start with RocksDB timers.
     """
     return files.engines.has_timeline or state is not CheckpointState.OURS
 
@@ -435,44 +454,3 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
         {by_hash[one]: number for one, number in counts.items() if one in by_hash}
     )
     return last_done_ms
-
-
-def done_in_log(
-    store: MessageStore, scan_py: int, read_ms: int, queue_py: int, timeline: Timeline | None
-) -> AlreadyDone:
-    """The deliveries and rolls in the commit log from ``scan_py`` on.
-
-    What RocksDB timers left is put into ``timeline``, which judges by all of it.
-
-    Java's deliveries of slots that are read already are no question any more: a delivery of a later
-    slot was stored after the read time, one of a later entry stands behind that entry.
-    """
-    done = AlreadyDone()
-    origins: list[int] = []
-    copies: list[tuple[int, int]] = []
-    reading = LogReading(store.commit_log, scan_py, purpose="what was delivered")
-    for phy_offset, record in reading:
-        origin = origin_in(record)
-        if origin is not None:
-            origins.append(origin)
-            order = order_in(record)
-            if order is not None:
-                copies.append((order, phy_offset))
-            continue
-        if timeline is not None:
-            timeline.add(phy_offset, record)
-        is_late = store_ms_of(record) >= read_ms or phy_offset >= queue_py
-        key = foreign_key_in(record) if is_late else None
-        if key is not None:
-            done.foreign[key] = done.foreign.get(key, 0) + 1
-    origins += origins_in(store.commit_log, reading.holes)
-    done.doubts = doubts_of(store, reading.holes, is_javas=_is_javas(done, timeline))
-    orders, positions = np.array(copies, np.int64).reshape(-1, 2).T
-    earlier, _ = earlier_copies(orders, positions)
-    done.origins = np.unique(np.concatenate([np.array(origins, np.int64), earlier]))
-    return done
-
-
-def _is_javas(done: AlreadyDone, timeline: Timeline | None) -> bool:
-    """Whether RocketMQ delivered or rolled something in what was read."""
-    return bool(done.foreign) or (timeline is not None and timeline.is_used)

@@ -40,8 +40,6 @@ class Bounds:
     first_py: int
     last_py: int
     """Positions of their records."""
-    first_order: int
-    """The least order of their messages, which is never behind the record."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -77,13 +75,6 @@ class Deletes:
             order_slots=np.array(order_slots, np.int64)[by_order],
             key_slots=np.unique(np.array(key_slots, np.int64)),
             keys=tuple(sorted(keys)),
-        )
-
-    def within(self, bounds: Bounds) -> Deletes:
-        """Those that can concern some units."""
-        first, last = np.searchsorted(self.orders, [bounds.first_order, bounds.last_py + 1])
-        return attrs.evolve(
-            self, orders=self.orders[first:last], order_slots=self.order_slots[first:last]
         )
 
     def cover_orders(self, out_ms: Places, order_py: Places) -> Flags:
@@ -177,9 +168,19 @@ def fires(chunk: RecordChunk, timers: TimerArrays, handled: Handled, deletes: De
 
 def named_by(chunk: RecordChunk, timers: TimerArrays) -> tuple[Places, list[bytes]]:
     """The deletes among some records: the slots of their moments, and whom they name."""
-    names: list[bytes | None] = deleted_names(chunk).to_pylist()
-    are = np.array([name is not None for name in names], np.bool_) & timers.good
-    return timers.out_ms[are], [names[row] or b"" for row in np.flatnonzero(are).tolist()]
+    names = deleted_names(chunk)
+    are = _are_named(names, timers)
+    known: list[bytes | None] = names.to_pylist()
+    return timers.out_ms[are], [known[row] or b"" for row in np.flatnonzero(are).tolist()]
+
+
+def name_another(chunk: RecordChunk, timers: TimerArrays) -> Flags:
+    """Which of some records are deletes."""
+    return _are_named(deleted_names(chunk), timers)
+
+
+def _are_named(names: Values, timers: TimerArrays) -> Flags:
+    return np.asarray(names.is_valid().to_numpy(zero_copy_only=False) & timers.good, np.bool_)
 
 
 def _first_keys(keys: Values) -> Values:

@@ -1,21 +1,22 @@
-"""The facts by which a task tells which of its units will fire: found once, where work is cut.
+"""The plan of a read of what will fire: which units each task looks at, and what it is told.
 
-Of a stopped store recovery knows what was handled, and which entries of the timer topic
-have no unit yet. Of a live one the same is read from its files, between the positions that it has
+The outlines of the timer log tell which stretches hold nothing that is asked for; these are left
+out. Of a stopped store recovery knows what was handled, and which entries of the timer topic have
+no unit yet. Of a live one the same is read from its files, between the positions that it has
 published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from uuid import uuid4
 
 import attrs
 import numpy as np
 
 from timermq.pipeline.offline_store import open_offline
-from timermq.timerlog import MAGIC_DELETE, UNIT, slot_times
-from timermq.timerlog.segment import units_in
-from timermq.timerlog.unit import Units, are_units, unpack_exact
+from timermq.timerlog.stretch_outline import NO_DELETES
+from timermq.timerlog.stretch_outline import Deletes as DeletePlaces
+from timermq.timerlog.unit import UNIT, are_units
 from timermq.timerstore.array_types import Places
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
@@ -26,17 +27,17 @@ from ..records.foreign_key import ForeignKey, foreign_key_in
 from ..records.timer_properties import DEQUEUE
 from ..records.timer_record import TIMER_TOPIC
 from .byte_arrays import have_within
-from .file_part import FilePart, only
+from .file_part import FilePart
 from .log_places import log_spans
+from .log_stretches import Stretch, cut_for_tasks, outlines_of, stretches
 from .options import INT64_MAX, ReadOptions
-from .pending_facts import Bounds, Deletes, Handled, named_by
+from .pending_facts import Bounds, Handled, name_another
 from .record_chunks import RecordChunk
 from .record_gathering import gathered
 from .store_view import StoreView
 from .timer_arrays import read_timers
-
-CHUNK_UNITS = 65_536
-"""Units that are looked at together."""
+from .unit_runs import UnitRun, runs_of
+from .waiting_deletes import WaitingDeletes, delete_rows
 
 
 @attrs.frozen(eq=False)
@@ -48,92 +49,110 @@ class Entries:
 
 
 @attrs.frozen(eq=False)
-class Plan:
-    """The handled and cancelled messages, and the entries without a unit."""
+class PlannedTask:
+    """The units that a task looks at."""
 
+    runs: tuple[UnitRun, ...]
+    bounds: Bounds
+    """Of all of them."""
+
+
+@attrs.frozen(eq=False)
+class Plan:
+    """The tasks, the handled and cancelled messages, and the entries without a unit."""
+
+    tasks: tuple[PlannedTask, ...]
     handled: Handled
-    deletes: Deletes
+    deletes: WaitingDeletes
     entries: Entries
-    bounds: tuple[Bounds, ...]
-    """Of the units of each part."""
 
     @classmethod
-    def of(cls, view: StoreView, parts: Sequence[FilePart]) -> Plan:
-        """Read it.
+    def of(cls, view: StoreView, options: ReadOptions) -> Plan:
+        """Make it.
 
         Args:
             view: The store.
-            parts: All units of the timer log, as tasks will read them.
+            options: What is asked for.
 
         Raises:
             StoreError: The store is damaged; it was cleaned meanwhile.
         """
-        handled, entries = _of_live(view) if view.is_live else _of_stopped(view)
-        positions, sizes, bounds = [entries.positions], [entries.sizes], list[Bounds]()
-        for part in parts:
-            seen = _Seen()
-            for units in pending_units(part, view.read_ms):
-                offsets = seen.add(units)
-                wanted = ((units["magic"] & MAGIC_DELETE) != 0) & ~handled.hold(offsets)
-                positions.append(offsets[wanted])
-                sizes.append(units["size_py"][wanted].astype(np.int64))
-            bounds.append(seen.bounds())
-        deletes = _deletes(view, np.concatenate(positions), np.concatenate(sizes))
-        return cls(handled, deletes, entries, tuple(bounds))
+        log = list(stretches(view.timer_log))
+        handled, entries = _of_live(view, log) if view.is_live else _of_stopped(view)
+        wanted = [one for one in log if _is_wanted(one, view, options)]
+        tasks = [
+            PlannedTask(runs_of(some), _bounds(some)) for some in cut_for_tasks(wanted, options)
+        ]
+        deletes = _deletes(view, log, handled, entries, options)
+        return cls(tuple(tasks), handled, deletes, entries)
 
 
-@attrs.define
-class _Seen:
-    """Between which numbers the units of a part lie."""
-
-    first_py: int = INT64_MAX
-    last_py: int = -1
-    first_order: int = INT64_MAX
-
-    def add(self, units: Units) -> Places:
-        """Some of them; returns the positions of their records."""
-        offsets = units["offset_py"].astype(np.int64)
-        if len(offsets):
-            order, _, are_told = unpack_exact(units["reserved"])
-            self.first_py = min(self.first_py, int(offsets.min()))
-            self.last_py = max(self.last_py, int(offsets.max()))
-            least = int(order.min()) if are_told.all() else 0
-            self.first_order = min(self.first_order, least)
-        return offsets
-
-    def bounds(self) -> Bounds:
-        """Of all that was seen."""
-        return Bounds(self.first_py, self.last_py, self.first_order)
+def _is_wanted(stretch: Stretch, view: StoreView, options: ReadOptions) -> bool:
+    """Whether a message of it may wait, and be due when it is asked for."""
+    outline, precision_ms = stretch.outline, view.timer_options.timer_precision_ms
+    return not outline.is_read(view.read_ms) and outline.may_be_due(
+        options.due_from, options.due_to, precision_ms
+    )
 
 
-def unit_parts(view: StoreView) -> list[FilePart]:
-    """The units of each segment of the timer log."""
-    log = view.timer_log
-    found: list[FilePart] = []
-    for start, low, high in log.segments(log.start, log.end):
-        high = min(high, start + units_in(log.segment_size) * UNIT.size)
-        high -= (high - low) % UNIT.size
-        if low < high:
-            found.append(FilePart(log.path(start), start, low, high))
-    return found
+def _bounds(some: list[Stretch]) -> Bounds:
+    """Between which positions the records of some units lie."""
+    return Bounds(
+        min(one.outline.first_py for one in some), max(one.outline.last_py for one in some)
+    )
 
 
-def pending_units(part: FilePart, read_ms: int) -> Iterator[Units]:
-    """The units of a part that are in slots which are not read yet."""
-    for _, data in part.chunks(CHUNK_UNITS * UNIT.size):
-        units = np.frombuffer(data, UNIT.dtype)
-        yield only(units, are_units(units) & (slot_times(units) >= read_ms))
+def _deletes(
+    view: StoreView, log: list[Stretch], handled: Handled, entries: Entries, options: ReadOptions
+) -> WaitingDeletes:
+    """Where the deletes that wait are."""
+    precision_ms = view.timer_options.timer_precision_ms
+    window = (view.read_ms, options.due_from, options.due_to, precision_ms)
+    waiting = [one for one in log if one.outline.may_cancel(*window)]
+    of_entries = _among(view, entries)
+    handed_over = [one.deletes for one in waiting if one.deletes is not None]
+    kept = [one for one in waiting if one.deletes is None]
+    return WaitingDeletes(
+        key=uuid4().hex,
+        count=sum(one.outline.delete_count for one in waiting) + len(of_entries),
+        log=view.log,
+        timer_log=view.timer_log,
+        read_ms=view.read_ms,
+        precision_ms=precision_ms,
+        due_from=options.due_from,
+        due_to=options.due_to,
+        handed_over=np.concatenate([NO_DELETES, *handed_over, of_entries]),
+        derived_at=np.array([one.part.low for one in log if one.deletes is not None], np.int64),
+        handled=_handled_deletes(view, kept, handed_over, handled),
+        cleaned_to=handled.cleaned_to,
+    )
 
 
-def _deletes(view: StoreView, positions: Places, sizes: Places) -> Deletes:
-    """The deletes among records at some places."""
-    slots, names = [np.empty(0, np.int64)], list[bytes]()
-    for chunk, _ in gathered(view.log, positions, sizes):
+def _handled_deletes(
+    view: StoreView, kept: list[Stretch], handed_over: list[DeletePlaces], handled: Handled
+) -> Places:
+    """Positions of the deletes that were handled beyond the checkpoint: among few deliveries."""
+    origins, outlines = handled.origins, outlines_of(view.timer_log)
+    if not len(origins):
+        return origins
+    found = [one["offset_py"].astype(np.int64) for one in handed_over]
+    for one in kept:
+        low, high = np.searchsorted(origins, [one.outline.first_py, one.outline.last_py + 1])
+        table = outlines.deletes(one.outline) if low < high else None
+        if table is not None:
+            found.append(table["offset_py"].astype(np.int64))
+    return np.intersect1d(origins, np.concatenate([np.empty(0, np.int64), *found]))
+
+
+def _among(view: StoreView, entries: Entries) -> DeletePlaces:
+    """The places of the deletes among entries."""
+    positions, sizes = entries.positions, entries.sizes
+    found = [np.empty(0, np.intp)]
+    for chunk, rows in gathered(view.log, positions, sizes):
         timers = read_timers(chunk, view.timer_options.timer_precision_ms)
-        found_slots, found_names = named_by(chunk, timers)
-        slots.append(found_slots)
-        names += found_names
-    return Deletes.of(np.concatenate(slots), names)
+        found.append(rows[name_another(chunk, timers)])
+    rows = np.concatenate(found)
+    return delete_rows(np.full(len(rows), INT64_MAX), positions[rows], sizes[rows])
 
 
 def _of_stopped(view: StoreView) -> tuple[Handled, Entries]:
@@ -146,14 +165,16 @@ def _of_stopped(view: StoreView) -> tuple[Handled, Entries]:
         return Handled.of(timers.already_done), Entries(places[:, 0], places[:, 1])
 
 
-def _of_live(view: StoreView) -> tuple[Handled, Entries]:
+def _of_live(view: StoreView, log: list[Stretch]) -> tuple[Handled, Entries]:
     positions, sizes = _queued(view)
     first_py = int(positions[0]) if len(positions) else view.log.end
     handled = _handled(view, first_py)
     enqueued = [np.empty(0, np.int64)]
-    for part in unit_parts(view):
-        for units in pending_units(part, -(1 << 62)):
-            offsets = units["offset_py"].astype(np.int64)
+    for one in log:
+        if one.outline.last_py >= first_py:
+            data = one.part.read(one.part.low, one.part.high)
+            units = np.frombuffer(data, UNIT.dtype)
+            offsets = units["offset_py"][are_units(units)].astype(np.int64)
             enqueued.append(offsets[offsets >= first_py])
     known = np.unique(np.concatenate(enqueued))
     fresh = ~contains(known, positions) & ~handled.hold(positions)

@@ -67,9 +67,9 @@ class TimerOptions:
     """Bytes of a timer-log segment."""
     message_delay_level: str = attrs.field(default=DEFAULT_DELAY_LEVELS, validator=_levels)
     leave_timer_properties: bool = False
-    """Delivered messages keep what RocketMQ leaves on them (``timer_properties.LEFT_NAMES``), for
-    programs that read it; what a forwarded message brings of it is taken off at its send. Due
-    messages are written one by one then."""
+    """Delivered messages have the properties that RocketMQ leaves on them, for programs that read
+    them (``timer_properties.LEFT_NAMES``). They are removed from messages that are sent, which may
+    be forwarded ones. Due messages are then written one by one."""
 
     slots_total: int = attrs.field(default=SLOTS_TOTAL, validator=validators.ge(1))
     """Half the ring. RocketMQ opens only the default; small wheels are for tests."""

@@ -26,7 +26,7 @@ class Mark:
 
 @attrs.define
 class Attempt:
-    """One send of a message."""
+    """One attempt to send a message, and the answer to it, if any."""
 
     sent: Mark
     send: Send
@@ -81,7 +81,7 @@ class Request:
 
 @attrs.frozen
 class Queue:
-    """One queue of a topic."""
+    """A queue of a topic on one broker, as histories name it."""
 
     topic: str
     broker: str

@@ -57,7 +57,7 @@ def name_in(unique_id: str, keys: str) -> str:
 
 
 def first_id(unique_id: str) -> str:
-    """The unique key that a message was sent with, of the one in a record of a moved message."""
+    """The unique key with which a message was sent, of the key in its record, moved or not."""
     return unique_id.partition("#moved")[0]
 
 

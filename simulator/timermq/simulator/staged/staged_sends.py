@@ -20,7 +20,7 @@ from .staged_message import body_of, fields_of, properties_of
 
 @attrs.define(eq=False, kw_only=True)
 class StagedSends:
-    """The sends of one client."""
+    """Sends the messages of one client, and writes them into the history."""
 
     who: str
     coding: Coding

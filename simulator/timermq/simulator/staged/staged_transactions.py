@@ -27,7 +27,7 @@ PREPARED = "4"
 
 @attrs.define(eq=False, kw_only=True)
 class StagedTransactions:
-    """The transactions of one client."""
+    """Begins and ends the transactions of one client, and answers the broker's checks."""
 
     number: int
     """The number of the client. Its producers are a group of their own."""

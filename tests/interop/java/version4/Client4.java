@@ -17,6 +17,8 @@ import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -38,10 +40,11 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *   decide NAME DECISION                 answers checks about it so from now on; until then UNKNOW
  *   consume TOPIC, leave                 the group's push consumer comes and goes; at its first try it sends back what
  *                                        begins with "again" at level 3, and what begins with "dead" for good
+ *   committed TOPIC                      tells the broker where the group is; where it has it, and where the topic ends
  *   dump TOPIC ...                       all that the topics hold
  *
  * It prints "SENT name queue offset offset-message-id message-id", "CHECKED name decision times", "GOT name tries",
- * "MESSAGE {json}" and, after each line of the input, "### DONE".
+ * "COMMITTED queue offset end", "MESSAGE {json}" and, after each line of the input, "### DONE".
  */
 public final class Client4 {
     private static final Map<String, LocalTransactionState> DECISIONS = new ConcurrentHashMap<>();
@@ -94,6 +97,9 @@ public final class Client4 {
                 break;
             case "consume":
                 member = joined(args[0], args[1], words[1]);
+                break;
+            case "committed":
+                committed(words[1]);
                 break;
             case "leave":
                 member.shutdown();
@@ -154,6 +160,15 @@ public final class Client4 {
         });
         consumer.start();
         return consumer;
+    }
+
+    private static void committed(String topic) throws Exception {
+        member.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+        OffsetStore offsets = member.getDefaultMQPushConsumerImpl().getOffsetStore();
+        for (MessageQueue queue : member.fetchSubscribeMessageQueues(topic)) {
+            say("COMMITTED " + queue.getQueueId() + " " + offsets.readOffset(queue, ReadOffsetType.READ_FROM_STORE)
+                + " " + member.maxOffset(queue));
+        }
     }
 
     @SuppressWarnings("deprecation")

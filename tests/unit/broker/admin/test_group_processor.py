@@ -9,6 +9,8 @@ import pytest
 import trio.testing
 
 from broker_rig import BROKER, Rig, as_object, pull_ext, running_broker, send_ext
+from timermq.broker.topic_validator import SYSTEM_GROUPS
+from timermq.remoting import Command
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
 
@@ -143,36 +145,52 @@ async def test_the_whole_table() -> None:
     assert rig.call(207, {"groupName": "TOOLS_CONSUMER"}).code == 29
 
 
-async def test_no_room_for_a_further_group() -> None:
-    """The limit holds for operators, too."""
-    rig = Rig(options=attrs.evolve(BROKER, subscription_groups_max=1))
+async def test_no_room_for_a_further_group(autojump_clock: trio.testing.MockClock) -> None:
+    """The limit holds for operators, too, whose requests come together; groups can be changed."""
+    options = attrs.evolve(BROKER, subscription_groups_max=len(SYSTEM_GROUPS) + 1)
+    async with running_broker(options=options) as running:
+        peer, groups = running.connect(), running.broker.tables.groups
+        bodies = [json.dumps({**GROUP, "groupName": one}).encode() for one in ("G", "H")]
+        await peer.send(*(Command(200, opaque=at, body=body) for at, body in enumerate(bodies, 7)))
+        answers = [await peer.receive() for _ in bodies]
+        assert ["", "GROUPS_MAX"] == sorted(
+            (one.remark or "").partition(":")[0] for one in answers if one is not None
+        )
+        assert len(list(groups.all())) == len(SYSTEM_GROUPS) + 1
+        again = bodies[0 if groups.get("G") else 1]
+        assert (await peer.call(200, body=again)).code == 0
 
-    assert (rig.call(200, body=json.dumps(GROUP).encode()).remark or "").startswith("GROUPS_MAX: ")
+
+async def test_no_room_for_a_larger_retry_topic(autojump_clock: trio.testing.MockClock) -> None:
+    """The limit of queues holds for retry topics; a list that passes it is refused as a whole."""
+    async with running_broker(options=attrs.evolve(BROKER, queues_max=9)) as running:
+        peer, tables = running.connect(), running.broker.tables
+        for group in ("G", "H"):
+            tables.topics.create_in_send_back(f"%RETRY%{group}", 1)
+
+        def listed(nums: int) -> bytes:
+            groups = [{"groupName": one, "retryQueueNums": nums} for one in ("G", "H")]
+            return json.dumps({"groupConfigList": groups}).encode()
+
+        refused = await peer.call(225, body=listed(5))
+        assert (refused.remark or "").startswith("QUEUES_MAX: no room for %RETRY%G: ")
+        assert tables.groups.get("G") is None
+        assert (await peer.call(225, body=listed(4))).code == 0
+        config = tables.topics.get("%RETRY%H")
+        assert config is not None
+        assert config.read_queue_nums == 4
 
 
-async def test_a_group_is_forbidden_a_topic(autojump_clock: trio.testing.MockClock) -> None:
-    """It is on the disk when it is answered; asked for no change, the answer says what holds."""
-    disk = MemoryDisk()
-    async with running_broker(disk=disk) as running:
-        peer = running.connect()
-        await peer.call(10, send_ext("T"), b"hello")
-        names = {"group": "G", "topic": "T"}
+async def test_no_room_for_several_groups(autojump_clock: trio.testing.MockClock) -> None:
+    """A list that has no room is refused as a whole; a group that it names twice counts once."""
+    options = attrs.evolve(BROKER, subscription_groups_max=len(SYSTEM_GROUPS) + 1)
+    async with running_broker(options=options) as running:
+        peer, groups = running.connect(), running.broker.tables.groups
 
-        assert (await peer.call(353, names)).code == 26
-        assert (await peer.call(11, pull_ext("T", "G"))).code == 0
-        assert (await peer.call(353, {**names, "topic": "none"})).code == 17
-        for more, readable in (
-            ({}, True),
-            ({"readable": "false"}, False),
-            ({}, False),
-            ({"readable": "true"}, True),
-        ):
-            answer = await peer.call(353, {**names, **more})
-            assert json.loads(answer.body) == {**names, "readable": readable}
-            table = as_object(load_json(disk, "/store/config/subscriptionGroup.json"))
-            assert table["forbiddenTable"] == ({} if readable else {"G": {"T": 4}})
-            whole = json.loads((await peer.call(201)).body)
-            assert whole["forbiddenTable"] == table["forbiddenTable"]
-            pulled = await peer.call(11, pull_ext("T", "G"))
-            assert pulled.code == (0 if readable else 16)
-            assert (await peer.call(11, pull_ext("T", "H"))).code == 0
+        def listed(*names: str) -> bytes:
+            return json.dumps({"groupConfigList": [{"groupName": one} for one in names]}).encode()
+
+        refused = await peer.call(225, body=listed("G", "H"))
+        assert (refused.remark or "").startswith("GROUPS_MAX: no room for G and 1 more: ")
+        assert len(list(groups.all())) == len(SYSTEM_GROUPS)
+        assert (await peer.call(225, body=listed("G", "G"))).code == 0

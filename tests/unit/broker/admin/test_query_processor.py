@@ -5,7 +5,7 @@ import json
 import attrs
 import pytest
 
-from broker_rig import BROKER, Rig, split_records
+from broker_rig import BROKER, STORE, Rig, split_records
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.timerstore.message import Message
 from timermq.timerstore.record import decode_record
@@ -54,6 +54,17 @@ async def test_the_answer_has_a_size() -> None:
     answer = rig.call(12, {"topic": "T", "key": "k", **ALWAYS})
 
     assert len(split_records(answer.body)) == 1
+
+
+@pytest.mark.parametrize(("wanted", "count_max", "found"), [(8, 3, 3), (80, 100, 70), (2, 3, 2)])
+async def test_the_answer_has_a_number_of_messages(wanted: int, count_max: int, found: int) -> None:
+    """As many as the client wants, and no more than the setting says."""
+    rig = Rig(store_options=attrs.evolve(STORE, max_msgs_num_batch=count_max))
+    for _ in range(70):
+        rig.send("T", b"x", "KEYS\x01k\x02")
+    answer = rig.call(12, {"topic": "T", "key": "k", **ALWAYS, "maxNum": str(wanted)})
+
+    assert len(split_records(answer.body)) == found
 
 
 async def test_by_position() -> None:

@@ -32,3 +32,10 @@ async def test_groups_pull(topic: str, mode: object, code: int, rule: str) -> No
 async def test_a_request_without_names() -> None:
     """There is no topic without a name."""
     assert Rig().call(401, body=b'{"mode":"PULL"}').code == 17
+
+
+def test_no_mode_is_told_of_any_group() -> None:
+    """Slaves of RocketMQ take the table as it is (402)."""
+    answer = Rig().call(402)
+
+    assert (answer.code, json.loads(answer.body)) == (0, {"messageRequestModeMap": {}})

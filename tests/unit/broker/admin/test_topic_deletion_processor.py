@@ -13,6 +13,23 @@ from broker_rig import Rig, as_object, pull_ext, running_broker, send_ext
 from timermq.remoting import Command
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
+from timermq.timerstore.disk import File
+
+
+class HoldingDisk(MemoryDisk):
+    """A disk that ends the sync of a queue when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.syncs_queue = trio.Event()
+        self.may_go_on = trio.Event()
+
+    async def sync(self, *files: File) -> None:
+        """Sync the files; of a queue not before the test says so."""
+        if any("/consumequeue/" in file.path for file in files):
+            self.syncs_queue.set()
+            await self.may_go_on.wait()
+        await super().sync(*files)
 
 
 def saved_topics(disk: MemoryDisk) -> dict[str, Any]:
@@ -166,6 +183,25 @@ async def test_queues_of_no_topic_are_cleaned(autojump_clock: trio.testing.MockC
         assert (await peer.call(316)).code == 0
         assert running.broker.store.queue("T", 0) is None
         assert running.broker.store.queue("other", 0) is not None
+
+
+async def test_a_topic_that_is_made_again_meanwhile_is_not_cleaned(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The clean-up waits for its turn at the files; what a producer is told to be stored stays."""
+    disk = HoldingDisk()
+    async with running_broker(disk=disk) as running:
+        admin, producer = running.connect(), running.connect()
+        await producer.call(10, send_ext("T"), b"old")
+        await disk.syncs_queue.wait()
+        running.broker.tables.topics.delete("T")
+        await admin.send(Command(316, opaque=7))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await producer.call(10, send_ext("T"), b"new")).code == 0
+        disk.may_go_on.set()
+        assert await admin.receive() is not None
+
+        assert b"new" in (await producer.call(11, pull_ext("T"))).body
 
 
 async def test_several_topics_or_none(autojump_clock: trio.testing.MockClock) -> None:

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from broker_rig import BROKER, Peer, Rig, as_object, running_broker, send_ext
+from timermq.remoting import Command
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.config_file import load_json
 
@@ -81,11 +82,21 @@ async def test_what_no_topic_can_be(ext: dict[str, str], code: int, rule: str) -
     assert rig.broker.tables.topics.changes == before
 
 
-async def test_no_room_for_a_further_topic() -> None:
-    """The limit holds for operators, too; a topic that is there can be changed."""
-    rig = Rig(options=attrs.evolve(BROKER, topics_max=1))
-
-    assert (rig.call(17, TOPIC).remark or "").startswith("TOPICS_MAX: ")
+async def test_no_room_for_a_further_topic(autojump_clock: trio.testing.MockClock) -> None:
+    """The limit holds for operators, too, whose requests come together; topics can be changed."""
+    count = len(list(Rig().broker.tables.topics.all()))
+    async with running_broker(options=attrs.evolve(BROKER, topics_max=count + 1)) as running:
+        peer = running.connect()
+        await peer.send(
+            *(Command(17, opaque=one, ext={**TOPIC, "topic": f"T{one}"}) for one in (1, 2))
+        )
+        answers = [await peer.receive() for _ in range(2)]
+        assert ["", "TOPICS_MAX"] == sorted(
+            (one.remark or "").partition(":")[0] for one in answers if one is not None
+        )
+        assert len(list(running.broker.tables.topics.all())) == count + 1
+        (made,) = [one for one in ("T1", "T2") if running.broker.tables.topics.get(one)]
+        assert (await peer.call(17, {**TOPIC, "topic": made})).code == 0
 
 
 async def test_several_topics_or_none(autojump_clock: trio.testing.MockClock) -> None:

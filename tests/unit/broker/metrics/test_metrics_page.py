@@ -341,6 +341,25 @@ async def test_quarantined_messages_are_counted(autojump_clock: MockClock) -> No
         assert await counts() == (2, 4, 1), "a message is put there once"
 
 
+async def test_how_far_followers_are(autojump_clock: MockClock) -> None:
+    """Each that is linked, by host and id; one that says no id by its address."""
+    async with running_broker() as running:
+        followers, store = running.broker.tables.followers, running.broker.store
+        store.put([Message("T", 0, b"x")])
+        end = store.commit_log.max_offset
+        followers.add("10.0.0.2:50001", 3, end, lambda _: None)
+        followers.add("10.0.0.3:50002", None, 0, lambda _: None)
+        await trio.sleep(7 + FRESH)
+        page = await samples(running)
+
+        assert page["timermq_replicas_in_sync", ""] == 2
+        assert page["timermq_follower_behind_bytes", "follower=10.0.0.2#3"] == 0
+        assert page["timermq_follower_behind_bytes", "follower=10.0.0.3:50002"] == end
+        assert page["timermq_follower_silent_seconds", "follower=10.0.0.2#3"] == 0
+        assert page["timermq_follower_silent_seconds", "follower=10.0.0.3:50002"] >= 7
+        assert page["timermq_followers_refused_total", ""] == 0
+
+
 async def test_how_far_a_group_is(autojump_clock: MockClock) -> None:
     """What it has not committed, was given of that, and was not given yet, each with its age."""
     async with running_broker() as running:

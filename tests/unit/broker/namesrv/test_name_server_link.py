@@ -92,6 +92,8 @@ class Scene:
     server: NameServer
     topics: TopicConfigTable
     links: NameServerLinks
+    rivals: list[str]
+    """Other masters of the broker's name that it has seen."""
 
     def make(self, *names: str) -> None:
         """Make topics of these names at the broker."""
@@ -121,10 +123,12 @@ async def scene(
         server = NameServer(nursery, address=address, code=code, is_there=is_there)
         topics = TopicConfigTable(BROKER, now_ms=lambda: 1_700_000_000_000, level_max=18)
         own = OwnBroker(options=BROKER, topics=topics, address=ADDRESS)
+        rivals: list[str] = []
+        own.on_rival = rivals.append
         links = NameServerLinks([server.address], own, server.open)
         topics.on_change(links.changed)
         nursery.start_soon(links.run)
-        yield Scene(server, topics, links)
+        yield Scene(server, topics, links, rivals)
         nursery.cancel_scope.cancel()
 
 
@@ -145,7 +149,7 @@ async def test_registering(autojump_clock: trio.testing.MockClock) -> None:
             "clusterName": "DefaultCluster",
             "compressed": "false",
             "enableActingMaster": "false",
-            "haServerAddr": "127.0.0.1:10912",
+            "haServerAddr": "",
         }
         assert first.version == 479
         registered = found.server.registration()
@@ -402,6 +406,7 @@ async def test_a_broker_of_the_same_name_is_told_once(
             namesakes.append(state.namesake)
 
         assert namesakes == [None, "10.0.0.2:10911"]
+        assert set(found.rivals) == {"10.0.0.2:10911"}
         assert state.is_registered
         (told,) = [one for one in logs if one["log_level"] == "error"]
         assert (told["other"], told["address"]) == ("10.0.0.2:10911", ADDRESS)

@@ -121,6 +121,29 @@ async def test_registrations_that_are_refused(
     assert len(rig.broker.tables.routes) == 0
 
 
+async def test_a_master_that_was_passed_over_is_told_who_leads() -> None:
+    """Its registration is answered, as RocketMQ's name server does, and changes no route."""
+    rig = Rig()
+    later = encode_registration(RouteVersion(1, 0, 2), topics("T", "U"))
+    rig.call(103, OTHER, later)
+    answer = register(rig, "T", "U", brokerAddr="127.0.0.1:30911")
+
+    assert (answer.code, answer.ext) == (0, {"masterAddr": "127.0.0.1:20911"})
+    assert route(rig, "T")["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:20911"}
+
+
+async def test_a_rival_of_this_broker_is_looked_at() -> None:
+    """It registers as the master of this name: it may lead since later."""
+    rig = Rig()
+    rivals: list[str] = []
+    rig.broker.tables.own.on_rival = rivals.append
+    answer = register(rig, "T", "U", brokerName="broker-a")
+
+    assert (answer.code, rivals) == (1, [OTHER["brokerAddr"]])
+    register(rig, "T", "U", brokerName="broker-a", brokerId="1", brokerAddr="127.0.0.1:30911")
+    assert len(rivals) == 1
+
+
 async def test_checksums_and_packed_bodies() -> None:
     """Both are taken as RocketMQ's brokers may send them."""
     rig = Rig()

@@ -63,6 +63,6 @@ def test_a_wiped_broker_takes_no_messages_by_its_routes() -> None:
     assert broker.registered_topics()[TEMPLATE].perm == before
 
 
-def test_slaves_would_connect_to_the_next_port() -> None:
-    """RocketMQ's clients and tools expect the field."""
-    assert own().ha_address == "127.0.0.1:10912"
+def test_without_a_listener_there_is_no_address_for_slaves() -> None:
+    """A slave would connect in vain, and say so every five seconds."""
+    assert own().ha_address == ""

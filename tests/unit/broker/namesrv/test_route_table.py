@@ -108,3 +108,17 @@ def test_a_late_goodbye_concerns_no_other_broker() -> None:
     assert routes.topics() == {"S", "T"}
     routes.unregister(broker_name="a", broker_id=0, address="h:9")
     assert len(routes) == 0
+
+
+def test_the_master_of_the_highest_reign_keeps_its_place() -> None:
+    """One that was passed over changes nothing; one that leads since later takes the place."""
+    routes = table()
+    reign = RouteVersion(1, 0, 2)
+    routes.register("x", MASTER, Registration(reign, {"T": ROW, "U": ROW}))
+    old = attrs.evolve(MASTER, address="h:9")
+
+    assert not routes.register("y", old, Registration(attrs.evolve(reign, state_version=1), {}))
+    assert routes.master("a") == MASTER
+    assert routes.register("y", old, Registration(attrs.evolve(reign, state_version=3), {}))
+    assert routes.master("a") == old
+    assert routes.register("y", old, Registration(attrs.evolve(reign, state_version=1), {}))

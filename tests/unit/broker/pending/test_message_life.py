@@ -41,6 +41,15 @@ async def test_who_has_consumed_it() -> None:
     assert explain(rig, "K1", "T")["steps"][0]["consumed_by"] == ["done"]
 
 
+async def test_a_key_of_a_producer_that_looks_moved() -> None:
+    """It is looked for as it is, if no message has the key that it would have been moved from."""
+    rig = Rig()
+    rig.send("T", properties=later(5, "K1#moved7"))
+
+    assert explain(rig, "K1#moved7", "T")["now"] == "waiting"
+    assert explain(rig, "K1", "T")["now"] == "not_found"
+
+
 @pytest.mark.parametrize(
     ("code", "now", "steps"),
     [

@@ -1,7 +1,6 @@
 """Tests of access control: who is let through, and what the others learn."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -11,12 +10,10 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from broker_rig import BROKER, PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
+from broker_rig import PROPERTIES, RecordingSession, Rig, commands_in, pull_ext, send_ext
 from signed import RULES, SECRET, sign, write_rules
 from timermq.broker.security import access_control
 from timermq.broker.security.access_control import AccessStatistics
-from timermq.broker.security.plain_acl import PlainAcl, PlainAclError
-from timermq.broker.security.watched_files import AclFiles, Stamp
 from timermq.remoting import (
     Command,
     FrameConnection,
@@ -27,43 +24,12 @@ from timermq.remoting import (
 )
 from timermq.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from timermq.remoting.send_batch import SendItem, encode_items
-from timermq.remoting.send_run.send_run import SendRun
 from timermq.remoting.send_run.signed_send_v2 import SignedSendV2, decode_signed_send_v2
 from timermq.remoting.signature import signed_content
+from unit.broker.security.guarded_rig import answering, code_of, guarded, statistics
 
 REFUSED = (16, "NO_PERMISSION: the request is not signed by an account that may do this")
 SEND_V2 = SendHeader(topic="T", queue_id=0, properties=PROPERTIES.encode()).to_v2()
-
-
-def guarded(directory: Path, rules: str = RULES) -> Rig:
-    """A broker that stands still, with access control."""
-    path = write_rules(directory, rules)
-    return Rig(options=attrs.evolve(BROKER, acl_enable=True, acl_file=path))
-
-
-@asynccontextmanager
-async def answering(rig: Rig) -> AsyncGenerator[None]:
-    """The broker's access control runs: late answers come, files are read again."""
-    access = rig.broker.access
-    assert access is not None
-    async with trio.open_nursery() as nursery:
-        await nursery.start(access.run)
-        yield
-        nursery.cancel_scope.cancel()
-
-
-def statistics(rig: Rig) -> AccessStatistics:
-    """The numbers that the broker shows about access."""
-    shown = rig.broker.statistics().access
-    assert shown is not None
-    return shown
-
-
-def code_of(rig: Rig, command: Command) -> int | None:
-    """How a request is answered at once; None: not at once."""
-    answers = [*rig.handle(command), *rig.peer.sent]
-    rig.peer.sent.clear()
-    return answers[0].code if answers else None
 
 
 async def test_who_may_send_sends(tmp_path: Path) -> None:
@@ -277,7 +243,11 @@ def heartbeat(group: str, topic: str) -> bytes:
 LOCK = (
     b'{"clientId":"c","consumerGroup":"%s","mqSet":[{"topic":"%s","brokerName":"b","queueId":0}]}'
 )
+
+
 CHECK = b'{"clientId":"c","group":"%s","subscriptionData":{"topic":"%s","subString":"*"}}'
+
+
 COMMIT = {"queueId": "0", "commitOffset": "1"}
 
 
@@ -433,130 +403,6 @@ async def test_no_secret_stands_in_the_log(tmp_path: Path, autojump_clock: MockC
     ]
 
 
-async def test_changed_rules_are_read(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Within a second or two, without a restart."""
-    rig = guarded(tmp_path)
-    async with answering(rig):
-        assert code_of(rig, sign(rig.command(10, send_ext("U"), b"x"), "producer")) == 16
-        write_rules(tmp_path, RULES.replace("T=PUB", "U=PUB"))
-        await trio.sleep(2.5)
-        await trio.testing.wait_all_tasks_blocked()
-
-    assert code_of(rig, sign(rig.command(10, send_ext("U"), b"x"), "producer")) == 0
-    assert code_of(rig, sign(rig.command(10, send_ext("T"), b"x"), "producer")) == 16
-
-
-async def test_a_rolled_secret_is_taken(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """The old one is worth nothing from then on."""
-    rig = guarded(tmp_path)
-    write_rules(tmp_path, RULES.replace(SECRET, "new-secret"))
-    access = rig.broker.access
-    assert access is not None
-    await access.reload()
-
-    assert code_of(rig, sign(rig.command(206), "the-admin")) is None
-    assert code_of(rig, sign(rig.command(206), "the-admin", "new-secret")) == 0
-
-
-async def test_bad_new_rules_leave_the_old_ones(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """That is logged once and stands in the statistics, until the file is corrected."""
-    rig = guarded(tmp_path)
-    access = rig.broker.access
-    assert access is not None
-    path = write_rules(tmp_path, "accounts: 7")
-    with capture_logs() as logs:
-        await access.reload()
-        await access.reload()
-
-    (log,) = logs
-    reason = f"{path}: accounts: expected a list, found something else"
-    assert (log["log_level"], log["reason"]) == ("error", reason)
-    assert statistics(rig).problem == reason
-    assert code_of(rig, sign(rig.command(206), "the-admin")) == 0
-    (tmp_path / "plain_acl.yml").unlink()
-    await access.reload()
-    assert "No such file" in str(statistics(rig).problem)
-    write_rules(tmp_path)
-    await access.reload()
-    assert statistics(rig).problem is None
-
-
-async def test_a_mistake_in_reading_rules_leaves_the_old_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """None is known; it would end the broker, and its text may quote a secret."""
-    rig = guarded(tmp_path)
-    access = rig.broker.access
-    assert access is not None
-
-    def fail(_files: object) -> PlainAcl:
-        raise ZeroDivisionError("secret")
-
-    monkeypatch.setattr(PlainAcl, "parse", fail)
-    write_rules(tmp_path, "accounts: 7")
-    await access.reload()
-
-    assert statistics(rig).problem == "reading them failed with ZeroDivisionError"
-    assert code_of(rig, sign(rig.command(206), "the-admin")) == 0
-
-
-async def test_files_that_cannot_be_looked_for_leave_the_old_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
-) -> None:
-    """It does not end the broker, is logged once, and is over without a change of the files."""
-    rig = guarded(tmp_path)
-    stamp = AclFiles.stamp
-
-    def fail(_files: AclFiles) -> Stamp:
-        raise OSError(24, "Too many open files")
-
-    async with answering(rig):
-        with capture_logs() as logs:
-            monkeypatch.setattr(AclFiles, "stamp", fail)
-            await trio.sleep(5)
-        assert [(log["event"], log["reason"]) for log in logs] == [
-            (
-                "access rules not read, the old ones stay in force",
-                "[Errno 24] Too many open files",
-            )
-        ]
-        assert statistics(rig).problem == "[Errno 24] Too many open files"
-        assert code_of(rig, sign(rig.command(206), "the-admin")) == 0
-        monkeypatch.setattr(AclFiles, "stamp", stamp)
-        assert rig.broker.access is not None
-        await rig.broker.access.reload()
-        assert statistics(rig).problem is None
-
-
-async def test_files_of_a_directory_count_too(tmp_path: Path) -> None:
-    """Those under ``acl`` beside the file, but hidden ones; new ones are found."""
-    folder = tmp_path / "acl" / "team"
-    folder.mkdir(parents=True)
-    more = "accounts:\n- {accessKey: another, secretKey: hidden-secret, admin: true}\n"
-    (folder / "one.yaml").write_text(more)
-    (folder / "read.me").write_text("no rules")
-    (tmp_path / "acl" / "..data").mkdir()
-    (tmp_path / "acl" / "..data" / "one.yaml").write_text(more)
-    rig = guarded(tmp_path)
-    access = rig.broker.access
-    assert access is not None
-
-    assert code_of(rig, sign(rig.command(206), "another")) == 0
-    (folder / "two.yml").write_text(more.replace("another", "a-third"))
-    await access.reload()
-    assert code_of(rig, sign(rig.command(206), "a-third")) == 0
-
-
-async def test_a_start_without_rules_fails(tmp_path: Path) -> None:
-    """Nothing is served under rules that were not seen."""
-    with pytest.raises(FileNotFoundError):
-        Rig(options=attrs.evolve(BROKER, acl_enable=True, acl_file=str(tmp_path / "none")))
-    with pytest.raises(PlainAclError):
-        guarded(tmp_path, "accounts: 7")
-    with pytest.raises(ValueError, match="acl_file: expected the path"):
-        attrs.evolve(BROKER, acl_enable=True)
-
-
 async def test_without_access_control_nothing_is_asked(tmp_path: Path) -> None:
     """Everybody may everything, signed or not."""
     rig = Rig()
@@ -651,81 +497,3 @@ async def test_who_registers_as_a_producer_may_see_what_he_may_send(tmp_path: Pa
     assert rig.broker.access is not None
     await rig.broker.access.reload()
     assert not last.may_send("T")
-
-
-def run_of(rig: Rig, access_key: str = "producer", count: int = 40) -> list[Command]:
-    """Sends of one form, as a busy producer makes them."""
-    return [
-        sign(
-            rig.command(
-                310,
-                SendHeader(
-                    topic="T",
-                    queue_id=0,
-                    born_ms=1_700_000_000_000 + number,
-                    properties=f"UNIQ_KEY\x01{number:032X}\x02WAIT\x01true\x02".encode(),
-                ).to_v2(),
-                b"%d" % number,
-            ),
-            access_key,
-        )
-        for number in range(count)
-    ]
-
-
-def handle_run(rig: Rig, sends: list[Command]) -> list[Command]:
-    """What is answered at once to sends that are read together."""
-    connection = FrameConnection(decode_send=decode_signed_send_v2, run_count_min=8)
-    connection.receive_data(b"".join(map(encode_frame, sends)))
-    requests = connection.requests()
-    assert any(isinstance(request, SendRun) for request in requests)
-    return commands_in(rig.broker.dispatcher.handle(rig.peer.session, requests))
-
-
-async def test_a_run_of_sends_is_let_through_as_one(tmp_path: Path) -> None:
-    """When all of them are signed by an account that may."""
-    rig = guarded(tmp_path)
-    answers = handle_run(rig, run_of(rig))
-
-    assert [answer.code for answer in answers] == [0] * 40
-    assert rig.broker.statistics().send_messages == 40
-
-
-@pytest.mark.parametrize("wrong", [0, 17, 39])
-@pytest.mark.parametrize("part", ["body", "signature", "born"])
-async def test_one_wrong_send_of_a_run_is_refused_alone(
-    tmp_path: Path, autojump_clock: MockClock, wrong: int, part: str
-) -> None:
-    """Wherever it stands, and whatever of it was changed."""
-    rig = guarded(tmp_path)
-    sends = run_of(rig)
-    one = sends[wrong]
-    other = sends[(wrong + 1) % 40]
-    match part:
-        case "body":
-            sends[wrong] = attrs.evolve(one, body=b"x" * len(one.body))
-        case "signature":
-            changed = {"Signature": other.ext["Signature"]}
-            sends[wrong] = attrs.evolve(one, ext=one.ext | changed)
-        case _:
-            sends[wrong] = attrs.evolve(one, ext=one.ext | {"g": other.ext["g"]})
-    answers = handle_run(rig, sends)
-
-    assert sorted(answer.opaque for answer in answers) == sorted(
-        send.opaque for send in sends if send is not sends[wrong]
-    )
-    assert {answer.code for answer in answers} == {0}
-    assert statistics(rig).failed_logins == 1
-
-
-@pytest.mark.parametrize(("access_key", "missing", "failed"), [("consumer", 4, 0), ("x", 0, 4)])
-async def test_a_run_of_somebody_else_is_refused(
-    tmp_path: Path, autojump_clock: MockClock, access_key: str, missing: int, failed: int
-) -> None:
-    """Send by send, and nothing of it is stored."""
-    rig = guarded(tmp_path)
-    handle_run(rig, run_of(rig, access_key))
-
-    assert rig.records("T") == []
-    assert statistics(rig).missing_rights == missing * 10
-    assert statistics(rig).failed_logins == failed * 10

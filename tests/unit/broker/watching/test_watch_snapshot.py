@@ -9,8 +9,8 @@ from trio.testing import MockClock
 
 from broker_rig import Rig, running_broker, send_ext
 from fakes import START_MS
-from timermq.broker.watching.watch_snapshot import TOPIC_COUNT, SnapshotSource
-from timermq.remoting.watch import Snapshot, WatchView
+from timermq.broker.watching.watch_snapshot import SnapshotSource
+from timermq.remoting.watch import TOPICS_MAX, Snapshot, WatchView
 
 
 def source_of(rig: Rig) -> SnapshotSource:
@@ -72,14 +72,14 @@ async def test_the_topics_with_the_most_pending_messages_are_named(
     async with running_broker() as running:
         peer = running.connect()
         deliver_ms = running.clock.now_ms() + 60_000
-        for number in [*range(TOPIC_COUNT + 1), 7]:
+        for number in [*range(TOPICS_MAX + 1), 7]:
             properties = f"UNIQ_KEY\x01K\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02"
             await peer.call(10, send_ext(f"T{number:02}", properties), b"x")
         await trio.sleep(2)
         snapshot = running.broker.processors.watch.source.read()
         everything, some = (snapshot.snapshot(WatchView(topic=text)) for text in (None, "T3"))
 
-    assert (everything.topic_count, len(everything.topics)) == (TOPIC_COUNT + 1, TOPIC_COUNT)
+    assert (everything.topic_count, len(everything.topics)) == (TOPICS_MAX + 1, TOPICS_MAX)
     assert everything.topics[0] == ("T07", 2)
     assert dict(some.topics) == {"T30": 1, "T31": 1, "T32": 1}
-    assert everything.pending == some.pending == TOPIC_COUNT + 2
+    assert everything.pending == some.pending == TOPICS_MAX + 2

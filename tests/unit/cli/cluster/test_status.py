@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from timermq.cli.broker_link import KnownBroker
-from timermq.cli.cluster.status import decode_info, row_of, shown
+from timermq.cli.cluster.status import (
+    BrokerRow,
+    decode_ha_status,
+    decode_info,
+    row_of,
+    shown,
+    with_replicas,
+)
 from timermq.client.errors import MalformedAnswerError
 
 KNOWN = KnownBroker("broker-a-1", "0", "h:1", "C")
@@ -54,3 +61,37 @@ def test_what_is_no_runtime_info(body: bytes) -> None:
     """The broker is to blame, by its address."""
     with pytest.raises(MalformedAnswerError, match="h:1: runtime info"):
         decode_info(body, "h:1")
+
+
+def row_with(body: bytes) -> BrokerRow:
+    """The row of a broker that answers so about its replicas."""
+    return with_replicas(row_of(KNOWN, INFO, 2_000), decode_ha_status(body, "h:1"))
+
+
+def test_followers_of_a_master() -> None:
+    """The column has how many are in sync, and what the one most behind lacks."""
+    row = row_with(
+        b'{"master":true,"haConnectionInfo":['
+        b'{"addr":"h:2","diff":0,"inSync":true,"silentMs":0},'
+        b'{"addr":"h:3","diff":2500,"inSync":false,"silentMs":61000}]}'
+    )
+
+    assert row.followers is not None
+    assert [one.behind for one in row.followers] == [0, 2_500]
+    assert "1/2 in sync, 2.5 kB behind for 1m1s" == shown(row)["followers"]
+
+
+def test_followers_of_a_master_of_rocketmq() -> None:
+    """It does not tell when one was last heard of; one without followers has an empty cell."""
+    row = row_with(b'{"master":true,"haConnectionInfo":[{"addr":"h:2","diff":7,"inSync":true}]}')
+
+    assert "1/1 in sync, 7 B behind" == shown(row)["followers"]
+    alone = row_with(b'{"master":true}')
+    assert (alone.followers, shown(alone)["followers"]) == ((), None)
+    assert row_with(b'{"master":false}').followers is None
+
+
+def test_what_is_no_state_of_replicas() -> None:
+    """The broker is to blame, by its address."""
+    with pytest.raises(MalformedAnswerError, match="h:1: HA status"):
+        decode_ha_status(b"[", "h:1")

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from timermq.cli.configuration import Configuration, configure, flag_layer
 from timermq.cli.settings import ConfigurationError
-from timermq.cli.supervisor.broker_plan import plan_brokers
+from timermq.cli.supervisor.broker_plan import plan_brokers, stores_in
+
+OTHER_USER = 65_534
+
+
+@contextmanager
+def without_rights_of_root() -> Generator[None]:
+    """The block runs as a user whom the rights of files hold for."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(OTHER_USER)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
 
 
 def configured(root: Path, **settings: str) -> Configuration:
@@ -81,3 +99,15 @@ def test_no_store_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     with pytest.raises(ConfigurationError, match="expected a directory of stores, found a store"):
         plan_brokers(configured(tmp_path), 3)
+
+
+def test_a_directory_that_cannot_be_looked_into_is_no_store() -> None:
+    """A new file system has one, ``lost+found``, and a store can be made beside it."""
+    with tempfile.TemporaryDirectory() as root:
+        Path(root).chmod(0o755)
+        (Path(root) / "broker-a-0" / "commitlog").mkdir(parents=True)
+        (Path(root) / "lost+found").mkdir(mode=0o000)
+        with without_rights_of_root():
+            found = stores_in(root)
+
+    assert [f"{root}/broker-a-0"] == found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,6 +31,8 @@ while True:
     signal.pause()
 """
 BAD = "import sys; sys.exit(2)"
+STOPPED_EARLY = "pass"
+"""Ends as a broker does that is stopped before it is ready."""
 NO_MANAGER = ServiceManager(address=None, watchdog_s=None)
 
 
@@ -100,6 +102,18 @@ async def test_a_start_that_fails_ends_all(tmp_path: Path) -> None:
     assert [("b-1", "exit code 2")] == [
         (one["broker"], one["ended"]) for one in logs if one["log_level"] == "error"
     ]
+
+
+@pytest.mark.parametrize("programs", [(STOPPED_EARLY, GOOD), (GOOD, STOPPED_EARLY)])
+async def test_a_broker_that_is_stopped_before_it_is_ready_ends_all(
+    tmp_path: Path, programs: Sequence[str]
+) -> None:
+    """Else the others would wait for it for ever: not started, or never told to be ready."""
+    async with running(tmp_path, *programs) as run:
+        pass
+
+    assert 1 == run.code
+    assert not run.supervisor.all_ready.is_set()
 
 
 async def test_a_broker_that_is_killed_comes_back(tmp_path: Path) -> None:

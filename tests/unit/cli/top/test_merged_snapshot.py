@@ -6,6 +6,7 @@ import attrs
 
 from timermq.cli.top.merged_snapshot import merge_snapshots
 from timermq.remoting import Counters
+from timermq.remoting.watch import SLOTS_MAX
 from top_samples import IDLE, LATENESS_BOUNDS_MS
 
 ONE = attrs.evolve(
@@ -50,13 +51,41 @@ def test_what_adds_up() -> None:
     assert (12, IDLE.from_ms + 1_000) == (merged.pending, merged.from_ms)
     assert (1 + 4, 2 + 5, 0) == merged.buckets[:3]
     assert len(IDLE.buckets) == len(merged.buckets)
-    assert ((IDLE.from_ms, 1), (IDLE.from_ms + 1_000, 4)) == merged.slots
+    assert merged.slots == (
+        (IDLE.from_ms, 1),
+        (IDLE.from_ms + 1_000, 4),
+        (IDLE.from_ms + 2_000, 2 + 5),
+    )
     assert (("Orders", 7), ("Alarms", 5)) == merged.topics
     assert (12, 3, (1, 2, 3)) == (
         merged.counters.sent,
         merged.counters.delivered,
         merged.counters.lateness,
     )
+
+
+def test_topics_of_different_brokers_are_all_shown() -> None:
+    """Each broker knows one of two topics, and one of two slots."""
+    merged = merge_snapshots(
+        {
+            "h:1": attrs.evolve(ONE, topics=(("Orders", 3),), slots=((IDLE.from_ms, 3),)),
+            "h:2": attrs.evolve(ONE, topics=(("Alarms", 2),), slots=((IDLE.from_ms + 5_000, 2),)),
+        }
+    )
+
+    assert (("Orders", 3), ("Alarms", 2)) == merged.topics
+    assert ((IDLE.from_ms, 3), (IDLE.from_ms + 5_000, 2)) == merged.slots
+
+
+def test_slots_end_where_a_full_list_ends() -> None:
+    """What a broker has behind its full list is not known, so no sum of it is shown."""
+    full = tuple((IDLE.from_ms + number * 1_000, 1) for number in range(SLOTS_MAX))
+    late = (*full[:1], (IDLE.from_ms + SLOTS_MAX * 1_000, 7))
+    merged = merge_snapshots(
+        {"h:1": attrs.evolve(ONE, slots=full), "h:2": attrs.evolve(ONE, slots=late)}
+    )
+
+    assert ((IDLE.from_ms, 2), *full[1:]) == merged.slots
 
 
 def test_the_worst_counts() -> None:

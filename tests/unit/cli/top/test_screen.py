@@ -188,6 +188,16 @@ def test_a_door_without_a_guard() -> None:
     assert "! OPEN TO ALL at 0.0.0.0:10911: no access control (acl_enable)" == lines[1].rstrip()
 
 
+def test_followers_have_a_line() -> None:
+    """Where there are any: the one most behind, and since when nothing new was acknowledged."""
+    behind = attrs.evolve(IDLE, followers=2, followers_in_sync=1, followers_behind=2_500)
+    lines = drawn(idle().with_snapshot(attrs.evolve(behind, followers_silent_ms=61_000)))
+
+    assert "followers 2  in sync 1  behind 2.5 kB  acknowledged 1m1s ago" in map(str.rstrip, lines)
+    assert any("acknowledged now" in line for line in drawn(idle().with_snapshot(behind)))
+    assert not any("followers" in line for line in drawn(idle()))
+
+
 def test_reconnecting() -> None:
     """The last picture stays, and the screen says that it is old."""
     lines = drawn(reconnecting())

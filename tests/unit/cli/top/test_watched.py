@@ -29,7 +29,7 @@ def test_a_broker_that_is_gone_is_told() -> None:
     back = watched.shown_by(told, is_picture=True)
 
     assert (
-        "h:2: closed by the server; h:1: no answer since 10:03:07: the numbers of it are old"
+        "h:2: closed by the server; h:1: no answer since 10:03:07: their numbers are old"
         == told.trouble
     )
     assert told.snapshot is not None
@@ -42,7 +42,7 @@ def test_a_broker_never_seen() -> None:
     watched = Watched(addresses=("h:1", "h:2")).with_snapshot("h:1", ONE).with_silence("h:2")
     view = watched.shown_by(View(address=watched.name, zone=UTC), is_picture=True)
 
-    assert "h:2: no answer: the numbers of it are old" == view.trouble
+    assert "h:2: no answer: their numbers are old" == view.trouble
     assert view.snapshot == ONE
 
 

@@ -52,6 +52,17 @@ def test_a_delete_alone_has_one_form() -> None:
     assert forms(rig) == DeleteForms(count=3, with_topic=2, with_key=2)
 
 
+def test_a_key_with_a_plus_is_no_topic() -> None:
+    """The topic ends at the first plus: a producer may have more of them in its unique keys."""
+    rig = StagesByHand(ManualClock())
+    rig.link(timed("a+b", DUE_MS), timed("c+d", DUE_MS))
+    for name, key in (("T+a+b", "a+b"), ("c+d", "c+d"), ("T+c+d", "c+d")):
+        rig.store.put([stored_delete("T", name, DUE_MS, key)])
+        rig.link()
+
+    assert forms(rig) == DeleteForms(count=2, with_topic=2, with_key=1)
+
+
 def test_a_store_without_deletes() -> None:
     """There is nothing to say of it."""
     rig = StagesByHand(ManualClock())

@@ -130,7 +130,7 @@ def test_deletes_of_a_moved_message_are_found_by_both_of_its_keys() -> None:
 )
 def test_a_delete_is_for_a_message_of_its_topic(name: bytes, key: bytes | None) -> None:
     """With the topic before the key or without; a key of another topic names no message."""
-    assert deleted_key("T", name) == key
+    assert deleted_key(b"T", name) == key
 
 
 def test_a_delete_is_found_by_the_key_of_its_message() -> None:

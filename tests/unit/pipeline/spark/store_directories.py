@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from timermq.pipeline.spark.store_view import StoreView
 from timermq.pipeline.spark.tables.source import TableReader
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.disk import Disk
+from timermq.timerstore.os_disk import OsDisk
+from timermq.timerstore.store_lock import StoreLock
 from unit.pipeline.recovery.crashed_store import Crashed, crashed, leave
 
 Row = dict[str, Any]
@@ -46,6 +49,17 @@ def crashed_directory(
 
     crash = trio.run(life, clock=MockClock(autojump_threshold=0))
     return crash, written(crash.disk, ROOT, directory)
+
+
+@contextmanager
+def served(root: str) -> Generator[None]:
+    """A store looks served while its lock is held."""
+    lock = StoreLock(OsDisk(), root)
+    lock.take()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def rows_of(

@@ -260,12 +260,18 @@ async def next_batch(source: trio.MemoryReceiveChannel[DequeueBatch | ReadMark])
     return one
 
 
-async def test_a_stop_does_not_wait_for_rolls(autojump_clock: MockClock) -> None:
-    """The next run opens the slot behind them."""
+def rolls_and_next() -> tuple[StagesByHand, int]:
+    """A slot with a message that rolls, one behind it with a message that is due; the first's."""
     rig = StagesByHand(VirtualClock())
     rig.link(timed("rolls", START_MS + 20_000))
     ((rolls_ms, *_),) = rig.service.live().tolist()
     rig.link(timed("next", rolls_ms + 1_001))
+    return rig, rolls_ms
+
+
+async def test_a_stop_does_not_wait_for_rolls(autojump_clock: MockClock) -> None:
+    """The next run opens the slot behind them."""
+    rig, rolls_ms = rolls_and_next()
     async with reading(rig) as behind:
         behind.publishes = False
         await trio.sleep(6)
@@ -276,10 +282,7 @@ async def test_a_stop_does_not_wait_for_rolls(autojump_clock: MockClock) -> None
 
 async def test_a_slot_waits_for_the_rolls_of_those_before_it(autojump_clock: MockClock) -> None:
     """A roll may bring a message, or its delete, into the very next slot."""
-    rig = StagesByHand(VirtualClock())
-    rig.link(timed("rolls", START_MS + 20_000))
-    ((rolls_ms, *_),) = rig.service.live().tolist()
-    rig.link(timed("next", rolls_ms + 1_001))
+    rig, rolls_ms = rolls_and_next()
     async with reading(rig) as behind:
         behind.publishes = False
         await trio.sleep(6)

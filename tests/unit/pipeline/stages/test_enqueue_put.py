@@ -189,23 +189,28 @@ async def test_a_full_ring_waits_for_a_delivered_slot(
     assert rig.state.commit_queue_offset == 1
 
 
+def put_of(service: TimerMessageStore, clock: ManualClock | VirtualClock) -> EnqueuePut:
+    """The stage of a service that does not run, with room for everything."""
+    return EnqueuePut(
+        timer_log=service.files.timer_log,
+        wheel=service.files.wheel,
+        metrics=service.files.metrics,
+        quarantine=service.quarantine,
+        flow=FlowControl(OPTIONS, lambda _: 0),
+        state=service.state,
+        options=OPTIONS,
+        clock=clock,
+        counts=TimerCounts(),
+    )
+
+
 async def test_a_slot_that_is_not_delivered_is_not_overwritten() -> None:
     """A message for a turn of the ring later is rolled before it: a kill needs the slot."""
     clock, disk = ManualClock(), MemoryDisk()
     store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
     service = TimerMessageStore(store, OPTIONS, clock)
     state, wheel = service.state, service.files.wheel
-    put = EnqueuePut(
-        timer_log=service.files.timer_log,
-        wheel=wheel,
-        metrics=service.files.metrics,
-        quarantine=service.quarantine,
-        flow=FlowControl(OPTIONS, lambda _: 0),
-        state=state,
-        options=OPTIONS,
-        clock=clock,
-        counts=TimerCounts(),
-    )
+    put = put_of(service, clock)
     slot_ms = state.commit_read_ms
     ring_ms = 2 * OPTIONS.slots_total * OPTIONS.timer_precision_ms
     state.write_ms = slot_ms + ring_ms
@@ -229,17 +234,7 @@ async def test_a_service_that_stops_does_not_wait_for_room(
     store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
     service = TimerMessageStore(store, OPTIONS, clock)
     state = service.state
-    put = EnqueuePut(
-        timer_log=service.files.timer_log,
-        wheel=service.files.wheel,
-        metrics=service.files.metrics,
-        quarantine=service.quarantine,
-        flow=FlowControl(OPTIONS, lambda _: 0),
-        state=state,
-        options=OPTIONS,
-        clock=clock,
-        counts=TimerCounts(),
-    )
+    put = put_of(service, clock)
     sink, source = trio.open_memory_channel[EnqueueBatch](3)
     disk.total = disk.usage(ROOT).used
     with trio.fail_after(60):

@@ -32,6 +32,8 @@ PARTS = {
     "dequeue_get_message": "4",
     "dequeue_put_message": "5",
     "timer_message_store": "service",
+    "copied_slots": "follower",
+    "master_tables": "follower",
     "timer_flush": "flush",
     "needed_records": "pin",
     "cancellation": "cancel",

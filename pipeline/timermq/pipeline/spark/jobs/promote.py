@@ -48,7 +48,7 @@ class FarFile:
 
 @attrs.define(kw_only=True)
 class Promoted:
-    """The result of one run."""
+    """The files that one run has promoted, and those that it could not."""
 
     files: int = 0
     """Within the window."""

@@ -75,7 +75,7 @@ class Replay:
 
 @attrs.frozen
 class Replayed:
-    """A job of a replay."""
+    """One bulk job of a replay, and whether it is new."""
 
     report: JobReport
     was_done: bool

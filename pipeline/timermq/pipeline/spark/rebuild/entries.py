@@ -86,7 +86,7 @@ Rows = pa.RecordBatch
 
 
 class EntryReader(DataSourceReader):
-    """Reads one of the three."""
+    """Reads one of ``TABLES``, a partition for each part of the log."""
 
     def __init__(self, plan: RebuildPlan, what: str) -> None:
         self.plan = plan

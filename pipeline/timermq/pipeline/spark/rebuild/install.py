@@ -4,7 +4,7 @@ The order of the renames is what makes it one step for the broker::
 
     checkpoint moved          from here on nothing is believed of the timer files: a start makes
     wheel, old log moved      what waits again, from the units that are there and the commit log;
-                              the seals of the old log are removed
+                              the seals and outlines of the old log are removed
     new log, wheel, metrics
     new checkpoint            from here on the new files count
 
@@ -16,6 +16,7 @@ there is never a gap in it.
 from __future__ import annotations
 
 from timermq.repair.backup import Backup
+from timermq.timerlog.outlines import remove_outlines
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.seal_reader import remove_seals
 
@@ -40,6 +41,7 @@ def install(disk: Disk, root: str, staged: str, backup: Backup) -> None:
     backup.move(CHECKPOINT_FILE)
     backup.move(WHEEL_FILE)
     remove_seals(disk, f"{root}/{LOG_FOLDER}")
+    remove_outlines(disk, f"{root}/{LOG_FOLDER}")
     old, new = f"{root}/{LOG_FOLDER}", f"{staged}/{LOG_FOLDER}"
     for name in reversed(disk.list_dir(old)):
         backup.move(f"{LOG_FOLDER}/{name}")

@@ -27,7 +27,7 @@ def _absolute(directory: str | None) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class SinkOptions:
-    """The options of the sink."""
+    """The options of ``df.write.format("timermq.schedule")``, checked."""
 
     broker: str | None = None
     """``HOST:PORT`` of the broker."""

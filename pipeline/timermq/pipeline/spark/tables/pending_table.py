@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from timermq.timerlog import MAGIC_DELETE, MAGIC_ROLL, slot_times
-from timermq.timerlog.unit import UNIT, Units, unpack_exact
+from timermq.timerlog.unit import Units, unpack_exact
 from timermq.timerstore.array_types import Flags, Places
 from timermq.timerstore.moved_key import MOVED_MARK
 from timermq.timerstore.properties import KEYS_NAME, UNIQ_KEY_NAME, find
@@ -23,18 +23,20 @@ from timermq.timerstore.properties import KEYS_NAME, UNIQ_KEY_NAME, find
 from ...records.deduplication import contains
 from ...records.timer_record import moved_properties, own_properties
 from ..byte_arrays import have_within
-from ..file_part import FilePart, only
+from ..file_part import only
 from ..level_spans import LevelSpan, level_spans
 from ..pending_facts import Deletes, Handled, fires
-from ..pending_plan import Entries, Plan, pending_units, unit_parts
+from ..pending_plan import Entries, Plan
 from ..record_chunks import RecordChunk
 from ..record_columns import Arrays, record_columns
 from ..record_gathering import gathered
 from ..store_view import LogView, StoreView
 from ..timer_arrays import TimerArrays, read_timers
 from ..topic_names import may_be_of
+from ..unit_runs import UnitRun
+from ..waiting_deletes import WaitingDeletes
 from .declaration import Column, Table
-from .source import TableReader, TableSource, cut
+from .source import TableReader, TableSource
 
 ENTRIES_PER_SPAN = 100_000
 
@@ -65,13 +67,13 @@ OF_UNITS = frozenset(("deliver_ms", "phy_offset", "slot_ms", "size", "order_py",
 class PendingSpan:
     """Units of the timer log, or entries that have none, and what decides about them."""
 
-    part: FilePart | None
+    runs: tuple[UnitRun, ...]
     entries: Entries | None
     log: LogView
     read_ms: int
     precision_ms: int
     handled: Handled
-    deletes: Deletes
+    deletes: WaitingDeletes
 
 
 @attrs.frozen(eq=False)
@@ -91,18 +93,13 @@ class PendingReader(TableReader[PendingSpan | LevelSpan]):
     takes: ClassVar[tuple[str, ...]] = ("topics", "due_from", "due_to", "stored_from", "stored_to")
 
     def spans(self, view: StoreView) -> list[PendingSpan | LevelSpan]:
-        """Units by segment, the entries, then the messages of classic levels."""
+        """Units of the timer log, entries without one, then the messages of classic levels."""
         return [*self._timers(view), *level_spans(view)]
 
     def _timers(self, view: StoreView) -> list[PendingSpan]:
-        parts = [
-            attrs.evolve(part, low=part.low + low, high=part.low + high)
-            for part in unit_parts(view)
-            for low, high in cut(part.high - part.low, UNIT.size, self.options)
-        ]
-        plan = Plan.of(view, parts)
+        plan = Plan.of(view, self.options)
         base = PendingSpan(
-            part=None,
+            runs=(),
             entries=None,
             log=view.log,
             read_ms=view.read_ms,
@@ -111,13 +108,8 @@ class PendingReader(TableReader[PendingSpan | LevelSpan]):
             deletes=plan.deletes,
         )
         found = [
-            attrs.evolve(
-                base,
-                part=part,
-                handled=plan.handled.within(bounds),
-                deletes=plan.deletes.within(bounds),
-            )
-            for part, bounds in zip(parts, plan.bounds, strict=True)
+            attrs.evolve(base, runs=one.runs, handled=plan.handled.within(one.bounds))
+            for one in plan.tasks
         ]
         positions, sizes = plan.entries.positions, plan.entries.sizes
         for first in range(0, len(positions), ENTRIES_PER_SPAN):
@@ -136,8 +128,8 @@ class PendingReader(TableReader[PendingSpan | LevelSpan]):
         if span.entries is not None:
             waiting = _Waiting(span.entries.positions, span.entries.sizes, None)
             yield from self._from_records(span, waiting)
-        if span.part is not None:
-            for units in pending_units(span.part, span.read_ms):
+        for run in span.runs:
+            for units in run.waiting(span.read_ms):
                 yield from self._from_units(span, units)
 
     def _from_units(self, span: PendingSpan, units: Units) -> Iterator[pa.RecordBatch]:
@@ -146,17 +138,17 @@ class PendingReader(TableReader[PendingSpan | LevelSpan]):
         if self.options.topics:
             wanted &= may_be_of(units["topic_hash"], self.options.topics)
         units = only(units, wanted)
-        slots = slot_times(units)
+        slots, deletes = slot_times(units), span.deletes.load()
         order, behind, are_exact = unpack_exact(units["reserved"])
         # In a slot on the way the milliseconds are those of the slot asked for, which it hides.
         tells = are_exact & ((units["magic"] & MAGIC_ROLL) == 0)
         due = slots + 1 + behind
         asked = (due >= self.options.due_from) & (due < self.options.due_to)
-        kept = ~tells | (asked & ~span.deletes.cover_orders(slots, order))
+        kept = ~tells | (asked & ~deletes.cover_orders(slots, order))
         if not kept.all():
             units, slots, due = units[kept], slots[kept], due[kept]
             order, tells = order[kept], tells[kept]
-        unclear = ~tells | self._are_unclear(span, slots)
+        unclear = ~tells | self._are_unclear(span, deletes, slots)
         positions, sizes = units["offset_py"].astype(np.int64), units["size_py"].astype(np.int64)
         clear = ~unclear & (positions >= span.log.start)
         clear &= positions + sizes <= span.log.end
@@ -173,17 +165,18 @@ class PendingReader(TableReader[PendingSpan | LevelSpan]):
             waiting = _Waiting(positions[unclear], sizes[unclear], slots[unclear])
             yield from self._from_records(span, waiting)
 
-    def _are_unclear(self, span: PendingSpan, slots: Places) -> Flags:
+    def _are_unclear(self, span: PendingSpan, deletes: Deletes, slots: Places) -> Flags:
         """Which units do not tell all that is asked about them."""
         options = self.options
         if options.topics or options.wants_stored() or not OF_UNITS.issuperset(self.names):
             return np.ones(len(slots), np.bool_)
-        return span.deletes.may_cover_keys(slots) | contains(span.handled.foreign_slots, slots)
+        return deletes.may_cover_keys(slots) | contains(span.handled.foreign_slots, slots)
 
     def _from_records(self, span: PendingSpan, waiting: _Waiting) -> Iterator[pa.RecordBatch]:
         for chunk, rows in gathered(span.log, waiting.positions, waiting.sizes):
             timers = read_timers(chunk, span.precision_ms)
-            kept = fires(chunk, timers, span.handled, span.deletes) & self._asked(chunk, timers)
+            kept = fires(chunk, timers, span.handled, span.deletes.load())
+            kept &= self._asked(chunk, timers)
             if kept.any():
                 slots = None if waiting.slots is None else waiting.slots[rows][kept]
                 yield self._batch(chunk.only(kept), timers.only(kept), slots)

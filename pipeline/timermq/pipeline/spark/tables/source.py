@@ -123,7 +123,7 @@ class TableReader(DataSourceReader, Generic[Span]):
 
 
 class TableSource(DataSource):
-    """A table by its name."""
+    """A table that ``spark.read.format`` finds by its name."""
 
     reader_type: ClassVar[type[TableReader[Any]]]
     is_stream: ClassVar[bool] = False

@@ -159,3 +159,16 @@ def test_without_originals(image: Image, tmp_path: Path) -> None:
     assert is_over
     assert expected == pending_rows(disk)
     assert {f"m{number}": 1 for number in range(60)} == everything(disk)
+
+
+def test_what_was_told_of_the_old_log_goes(image: Image) -> None:
+    """Neither seals nor outlines of it stand beside the new one."""
+    disk = MemoryDisk(now_ms=lambda: LATER_MS)
+    write_image(disk, image)
+    beside = [f"{ROOT}/timermq-seals/timerlog", f"{ROOT}/timermq-outlines"]
+    for directory in beside:
+        disk.make_dirs(directory)
+        disk.open(f"{directory}/{0:020d}", create=True).write(0, b"of the old log")
+    install(disk, ROOT, STAGED, Backup(disk, ROOT, LATER_MS))
+
+    assert [[], []] == [disk.list_dir(directory) for directory in beside]

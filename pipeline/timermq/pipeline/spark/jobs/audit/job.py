@@ -52,7 +52,7 @@ FINDING_COLUMNS = (
 
 @attrs.frozen(kw_only=True)
 class Audit:
-    """The findings in one store."""
+    """The result of an audit: the rules that a store breaks, and counts of its messages."""
 
     findings: DataFrame
     """A row a broken rule; kept on the disk of the executors until the session ends."""

@@ -17,7 +17,7 @@ SMALL_BYTES = 32 << 20
 
 
 class Tables(Protocol):
-    """The sources of the rows."""
+    """The tables that an audit reads, of a store or of a test."""
 
     @property
     def spark(self) -> SparkSession:

@@ -1,0 +1,1 @@
+"""A second machine: the log of this broker copied to others, and theirs to it."""

@@ -1,0 +1,132 @@
+"""The lead of a broker as its lease says, by its succession; and the lease of its settings."""
+
+from __future__ import annotations
+
+import functools
+import ssl
+from collections.abc import Awaitable, Callable
+
+import attrs
+import structlog
+
+from ..options import BrokerOptions
+from ..refusal import RefusedError
+from ..security.tls import TlsError, said, show
+from ..security.watched_files import read_bounded
+from .etcd_lease import EtcdLease, EtcdUser
+from .json_posts import JsonPosts
+from .lease import LeaseError
+from .lease_place import LeasePlace
+from .succession import Succession
+
+PASSWORD_SIZE_MAX = 1_024
+"""Bytes of the file with a password."""
+
+log = structlog.get_logger("timermq.broker.replication.leased_lead")
+
+
+@attrs.frozen(eq=False)
+class LeasedLead:
+    """What a broker does when its lease begins and ends (``LeasedBroker``)."""
+
+    succession: Succession
+    park: Callable[[], Awaitable[None]]
+    """Lets the broker write nothing more; it may stop already."""
+    confirmed: Callable[[], int]
+    """The end of the part of the log that the followers in sync have."""
+    holder_epoch: Callable[[], int]
+    """The epoch of the record in the lease."""
+
+    def known_epoch(self) -> int:
+        """The highest epoch that stands in the broker's list."""
+        return max(self.succession.epochs.epochs.last_number, 0)
+
+    def log_end(self) -> int:
+        """The end of the commit log."""
+        return self.succession.store.commit_log.max_offset
+
+    async def take_lead(self, epoch: int) -> None:
+        """Lead in an epoch: a new one, or the last one again behind an outage of the engine.
+
+        Cancellation: it leads all the same, soon.
+        """
+        await self.succession.lead_in(epoch)
+
+    async def stop_leading(self) -> None:
+        """Park; what was under way is written when it returns.
+
+        Cancellation: it is parked all the same, soon.
+        """
+        await self.park()
+
+    def follow_holder(self, address: str | None) -> None:
+        """Go to the broker that holds the lease, in another life if it is another one."""
+        if address is None or address == self.succession.address:
+            return
+        try:
+            self.succession.see(address, self.holder_epoch())
+        except RefusedError as error:
+            log.error("the holder of the lease is not followed", reason=error.remark)
+
+
+def lease_of(options: BrokerOptions) -> EtcdLease:
+    """The engine that the settings name; nothing is asked yet.
+
+    Raises:
+        TlsError: The certificates cannot be used.
+    """
+    assert options.lease is not None
+    place = LeasePlace.parse(options.lease)
+    tls = functools.partial(_context, options) if place.is_secure else None
+    if tls is not None:
+        tls()  # files that cannot be used are an error at the start
+    user = None
+    if options.lease_user is not None and options.lease_password_file is not None:
+        path = options.lease_password_file
+        user = EtcdUser(options.lease_user, lambda: _password(path))
+    return EtcdLease(
+        [JsonPosts(host, port, tls) for host, port in place.endpoints],
+        place.key(options.broker_name),
+        user=user,
+        request_ms=place.timing(options.lease_margin_ms).request_ms,
+    )
+
+
+async def holder_of(options: BrokerOptions) -> str | None:
+    """Address of the broker that holds the lease, before a start; None if it is not known.
+
+    Cancellation: nothing has changed.
+    """
+    lease = lease_of(options)
+    try:
+        record = (await lease.read()).record
+    except LeaseError as error:
+        log.warning("the lease is not known at the start", reason=str(error))
+        return None
+    finally:
+        await lease.aclose()
+    return None if record is None else record.holder
+
+
+def _password(path: str) -> str:
+    password = read_bounded(path, PASSWORD_SIZE_MAX).strip(b"\r\n")
+    if len(password) > PASSWORD_SIZE_MAX:
+        raise ValueError(f"{path}: expected a password of at most {PASSWORD_SIZE_MAX} bytes")
+    return password.decode()
+
+
+def _context(options: BrokerOptions) -> ssl.SSLContext:
+    trusted, shown = options.lease_tls_trust_cert_path, options.lease_tls_cert_path
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if shown is not None:
+        show(context, shown, options.lease_tls_key_path, _no_password)
+    return context
+
+
+def _no_password() -> bytes:
+    # Without this OpenSSL would ask on the terminal.
+    raise TlsError("expected a key without a password")

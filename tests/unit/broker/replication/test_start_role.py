@@ -1,0 +1,81 @@
+"""Which role a broker begins with, by settings, note and what others say."""
+
+from __future__ import annotations
+
+import pytest
+
+from timermq.broker.options import BrokerOptions
+from timermq.broker.replication.role import BrokerRole
+from timermq.broker.replication.role_note import RoleNote
+from timermq.broker.replication.start_role import StartRole, TwoMastersError
+from timermq.remoting.epoch_report import EpochReport
+
+MASTER = StartRole(role=BrokerRole.ASYNC_MASTER)
+
+
+def follower(of: str | None) -> StartRole:
+    """The role of a follower."""
+    return StartRole(role=BrokerRole.SLAVE, master=of)
+
+
+def report(epoch: int, *, leads: bool = True, name: str = "broker-a") -> EpochReport:
+    """What a replica says of itself."""
+    return EpochReport(
+        cluster_name="C",
+        broker_name=name,
+        broker_id=0 if leads else 1,
+        epochs=((epoch, 0),) if epoch >= 0 else (),
+        min_offset=0,
+        max_offset=1000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "epoch", "found", "chosen"),
+    [
+        (MASTER, 1, {}, MASTER),
+        (MASTER, 1, {"b:1": report(2)}, follower("b:1")),
+        (MASTER, 2, {"b:1": report(1)}, MASTER),
+        (MASTER, 1, {"b:1": report(2, leads=False)}, MASTER),
+        (MASTER, 1, {"b:1": report(2, name="other")}, MASTER),
+        (MASTER, -1, {"b:1": report(-1)}, MASTER),
+        (MASTER, 1, {"b:1": report(2), "c:1": report(3)}, follower("c:1")),
+        (follower("a:1"), 1, {}, follower("a:1")),
+        (follower("a:1"), 1, {"a:1": report(1)}, follower("a:1")),
+        (follower("a:1"), 1, {"a:1": report(1), "b:1": report(2)}, follower("b:1")),
+        (follower("a:1"), 2, {"a:1": report(1)}, follower("a:1")),
+        (follower(None), -1, {"b:1": report(1)}, follower("b:1")),
+    ],
+)
+def test_the_role_by_what_others_say(
+    wanted: StartRole, epoch: int, found: dict[str, EpochReport], chosen: StartRole
+) -> None:
+    """The highest epoch leads; a master that does not answer changes nothing."""
+    assert wanted.after("broker-a", epoch, found) == chosen
+
+
+def test_two_masters_of_one_epoch() -> None:
+    """Each has records that the other has not: none of them is cut without being asked."""
+    with pytest.raises(TwoMastersError, match="epoch 2, found another one at b:1"):
+        MASTER.after("broker-a", 2, {"b:1": report(2)})
+
+
+def test_the_note_counts_more_than_the_settings() -> None:
+    """A promoted follower leads on at its next start, a fenced master follows."""
+    follows = BrokerOptions(follow="a:1")
+    leads = BrokerOptions(broker_role=BrokerRole.SYNC_MASTER)
+    promoted = RoleNote(role=BrokerRole.ASYNC_MASTER, epoch=2, peers=("a:1",))
+    fenced = RoleNote(role=BrokerRole.SLAVE, epoch=2, master="b:1")
+
+    assert StartRole.of(follows, None) == follower("a:1")
+    assert StartRole.of(follows, promoted) == MASTER
+    assert StartRole.of(leads, fenced) == follower("b:1")
+    changed = MASTER.options(follows)
+    assert (changed.first_role, changed.follow, changed.broker_id) == (
+        BrokerRole.ASYNC_MASTER,
+        None,
+        0,
+    )
+    assert MASTER.options(leads).first_role is BrokerRole.SYNC_MASTER
+    changed = follower("b:1").options(leads)
+    assert (changed.first_role, changed.follow, changed.broker_id) == (BrokerRole.SLAVE, "b:1", 1)

@@ -1,0 +1,100 @@
+"""Slots that a master has delivered: a follower passes them, but for what may wait there still."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from fakes import START_MS, ManualClock
+from simulation.staged_service import timed
+from timermq.pipeline.stages.copied_slots import CopiedSlots
+from timermq.pipeline.state.timer_options import TimerOptions
+from unit.pipeline.stages_by_hand import SLOT_MS, TINY, StagesByHand
+
+WIDE = attrs.evolve(TINY, timer_roll_window_slot=30, slots_total=30)
+"""A ring of a minute."""
+
+
+def linked_rig(*moments: int, options: TimerOptions = WIDE) -> StagesByHand:
+    """A service that has linked a message for each moment, milliseconds behind the first slot."""
+    rig = StagesByHand(ManualClock(), options)
+    for number, moment in enumerate(moments):
+        rig.send(timed(f"m{number}", SLOT_MS + moment))
+        batch = rig.get.next_batch()
+        assert batch is not None
+        assert rig.put.put(batch)
+    return rig
+
+
+def slots_of(rig: StagesByHand) -> CopiedSlots:
+    """What passes the slots of a service."""
+    service = rig.service
+    return CopiedSlots(
+        store=service.store,
+        timer_log=service.files.timer_log,
+        wheel=service.files.wheel,
+        state=rig.state,
+        options=service.options,
+    )
+
+
+def live(rig: StagesByHand) -> dict[int, int]:
+    """Slots that wait, as milliseconds behind the start, to their messages."""
+    found = rig.service.live()
+    slots = zip(found["time_ms"].tolist(), found["num"].tolist(), strict=True)
+    return {slot_ms - START_MS: count for slot_ms, count in slots}
+
+
+def test_delivered_slots_are_passed() -> None:
+    """The next recovery begins behind them, and reads the log from where it is told."""
+    rig = linked_rig(1, 2, 1_001, 3_001)
+    before = live(rig)
+    read_ms = SLOT_MS + 2_500
+    assert slots_of(rig).pass_by(read_ms=read_ms, queue_offset=4, scan_py=300)
+
+    assert sum(before.values()) == 4
+    assert sum(live(rig).values()) == 1
+    expected = read_ms - read_ms % 1_000
+    assert (rig.state.read_ms, rig.state.commit_read_ms) == (expected, expected)
+    assert rig.state.scan_py == 300
+    assert not slots_of(rig).pass_by(read_ms=read_ms, queue_offset=4, scan_py=900)
+    assert rig.state.scan_py == 300
+
+
+def test_what_the_master_had_not_linked_is_linked_again() -> None:
+    """It stands where reading is then, and the log is read from its record on."""
+    rig = linked_rig(1, 2, 3, options=TINY)
+    read_ms = SLOT_MS + 10_000
+    assert slots_of(rig).pass_by(read_ms=read_ms, queue_offset=1, scan_py=10_000)
+
+    # More than a turn of the ring ahead of where reading was.
+    assert live(rig) == {read_ms - START_MS: 2}
+    queue = rig.service.store.queue("rmq_sys_wheel_timer", 0)
+    assert queue is not None
+    first, second = (int(queue.units(offset, 1)["phy_offset"][0]) for offset in (1, 2))
+    assert rig.state.scan_py == first
+    entry = rig.service.files.wheel.slot(read_ms)
+    assert entry is not None
+    chunks = list(rig.service.files.timer_log.walk(entry.last_pos, slot_ms=read_ms))
+    assert [py for chunk in chunks for py in chunk.offset_py.tolist()] == [second, first]
+    assert [one for chunk in chunks for one in chunk.reserved.tolist()] == [0, 0]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_full_disk_passes_nothing(stops: bool) -> None:
+    """Nor does a service that stops: all is as before."""
+    rig = linked_rig(1, 2, 3)
+    before, state = live(rig), rig.state
+    read_ms, scan_py = state.read_ms, state.scan_py
+    if stops:
+        state.stopping = True
+    else:
+        timer_log = rig.service.files.timer_log
+
+        def full(_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        timer_log.append = full  # type: ignore[method-assign, assignment]
+    passed = slots_of(rig).pass_by(read_ms=SLOT_MS + 10_000, queue_offset=1, scan_py=10_000)
+    assert not passed
+    assert (state.read_ms, state.scan_py, live(rig)) == (read_ms, scan_py, before)
