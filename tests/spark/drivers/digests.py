@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark.conftest import SETTINGS
 from timermq.pipeline.spark import read_table, register, spark_session
-from timermq.pipeline.spark.jobs.archive import archive
+from timermq.pipeline.spark.jobs.archive import archive, read_archive
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import rebuild
 from timermq.pipeline.spark.jobs.report import report
@@ -59,7 +59,7 @@ def digests(
         "hot slots": told.hot_slots,
         "delays": told.delays,
         "lateness": told.lateness,
-        "archive": spark.read.parquet(str(directory / "archive")),
+        "archive": read_archive(spark, str(directory / "archive")),
     }
     assert told.forecast is not None
     found = _digests(frames)

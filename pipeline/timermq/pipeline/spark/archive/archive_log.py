@@ -1,24 +1,23 @@
-"""The list of an archive: one entry a batch, written before its files take their places.
+"""The manifest of an archive: one entry a batch, and what its entry names is the archive.
 
 ::
 
     DIR/_archive/about.json            what is archived
     DIR/_archive/batch-00000007.json   the stretch of the commit log, and its files
-    DIR/date=…/topic_name=…/…          the files: only of batches that have an entry
-    DIR.staging/                       those of the batch that is being written
+    DIR/_archive/run-….json            a run that writes files, or has died while it did
+    DIR/date=…/topic_name=…/…          the files; each has the name of its run in its own
 
-A batch counts from the moment its entry is there. Its files are then renamed into their places, by
-this process or, if it dies, by the next one; the entry says when that is done, and from then on
-they may be removed or rewritten. A file that is lost before is told, not passed over. So a job that
-reads the Parquet files, with Spark or without, never sees a message twice, and sees all of them
-once the job has ended. (Spark's own Parquet sink leaves files of tries that died among the others,
-and a log that only Spark reads.)
+Tasks write files under names that no other try gives, in their places. A batch counts from the
+moment its entry is there, and that is one step: an entry is made whole, under a number that was
+free. So a reader of the manifest sees all files of a batch or none, and no file of a try that
+died. The next run removes those, by the name of the run that has left them.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,16 +33,19 @@ SUFFIX = ".parquet"
 ENTRIES = "_archive"
 
 
-class ArchivedFile(msgspec.Struct, frozen=True):
+class ArchivedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file of a batch."""
 
-    staged: str
-    """Under the staging directory."""
     path: str
     """Under the archive."""
+    rows: int = 0
+    size: int = 0
+    """Bytes; 0 in entries of version 0.1.0, which tell neither."""
+    staged: str = ""
+    """In entries of version 0.1.0: its place under ``DIR.staging`` before it was moved."""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The entry of a batch."""
 
     number: int
@@ -53,8 +55,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Its end, and the start of the next one."""
     rows: int
     files: list[ArchivedFile]
-    is_published: bool = False
-    """They have been in their places, durably; an entry of an older version does not say so."""
+    run: str = ""
+    """That has written it; none in entries of version 0.1.0."""
 
 
 class About(msgspec.Struct, frozen=True):
@@ -62,6 +64,22 @@ class About(msgspec.Struct, frozen=True):
 
     what: str
     internal: bool
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that is being written, as tasks and commit need it."""
+
+    directory: str
+    """The archive's, as driver and executors see it."""
+    name: str
+    """That no other run has; a part of the name of each of its files."""
+    number: int
+    low: int
+    high: int
+
+    def file_name(self, attempt: str, number: int) -> str:
+        """The name of a file of an attempt of a task."""
+        return f"{self.low:020d}-{self.name}-{attempt}-{number:05d}{SUFFIX}"
 
 
 class Book:
@@ -73,13 +91,14 @@ class Book:
 
     Raises:
         SparkJobError: The directory is the archive of something else, or no archive; or another run
-            has it; or no directory can stand beside it.
+            has it.
     """
 
     def __init__(self, directory: str, about: About) -> None:
         self.directory = place_of(directory)
-        self.staging = staging_of(self.directory)
         self._entries = self.directory / ENTRIES
+        self._dead: list[str] = []
+        """Runs that had their notes when this one began."""
         path = self._entries / "about.json"
         if not path.exists() and any(self.directory.glob(f"**/*{SUFFIX}")):
             raise SparkJobError(
@@ -117,112 +136,160 @@ class Book:
 
     def last(self) -> Batch | None:
         """The newest entry; None in a new archive."""
-        paths = _entry_paths(self.directory)
-        return msgspec.json.decode(paths[-1].read_bytes(), type=Batch) if paths else None
+        return last_entry(self.directory)
 
     def begin(self) -> Batch | None:
-        """Finish what a process that died had begun, and clear its staging; the newest entry.
+        """Remove what runs have left that died; the newest entry.
 
         Raises:
-            SparkJobError: A file of the newest batch is lost.
+            OSError: A file cannot be removed.
         """
         last = self.last()
-        if last is not None and not last.is_published:
-            last = self._publish(last)
-        shutil.rmtree(self.staging, ignore_errors=True)
+        if last is not None:
+            self._finish_move(last)
+            self._note(last.run).unlink(missing_ok=True)  # it died behind its entry
+        for unfinished in self._entries.glob("*.tmp"):
+            unfinished.unlink()
+        notes = sorted(self._entries.glob("run-*.json"))
+        self._dead = [note.stem.removeprefix("run-") for note in notes]
+        self._remove_files()
         return last
 
-    def add(self, low: int, high: int, rows: int) -> Batch:
-        """Make what stands in the staging directory a batch.
-
-        Raises:
-            OSError: The disk refused, or staging is on another file system; the batch counts if its
-                entry is there.
-            SparkJobError: A file that was staged is lost.
-        """
-        last = self.last()
+    def begin_batch(self, low: int, high: int) -> Run:
+        """Note, durably, that files of a batch are about to be written."""
+        last, name = self.last(), uuid.uuid4().hex
         number = 0 if last is None else last.number + 1
-        staged = sorted(self.staging.glob(f"**/*{SUFFIX}"))
-        files: list[ArchivedFile] = []
-        for at, path in enumerate(staged):
-            place = path.relative_to(self.staging)
-            name = f"{low:020d}-{at:05d}{SUFFIX}"
-            files.append(ArchivedFile(str(place), str(place.with_name(name))))
-        _sync(staged)
-        # Up to the name of the staging directory: an entry never stands without its files.
-        _sync(_folders(staged, self.staging.parent))
-        batch = Batch(number=number, low=low, high=high, rows=rows, files=files)
-        self._write_entry(batch)
-        batch = self._publish(batch)
-        shutil.rmtree(self.staging, ignore_errors=True)
-        return batch
+        run = Run(directory=str(self.directory), name=name, number=number, low=low, high=high)
+        _write(self._note(name), msgspec.json.encode(run))
+        return run
 
-    def _publish(self, batch: Batch) -> Batch:
-        """Put the files of a batch in their places, those that are there stay; the new entry."""
-        self._check_files(batch)
-        targets = [self.directory / file.path for file in batch.files]
-        for file, target in zip(batch.files, targets, strict=True):
-            source = self.staging / file.staged
-            if source.exists():
+    def end_batch(self, run: Run) -> Batch:
+        """Forget a run that has its entry, which is returned, and those that have died."""
+        found = _entry(entry_path(self.directory, run.number))
+        self._remove_files()  # a task that has outlived its driver may have come later
+        listed = {file.path.rpartition("/")[2] for file in found.files}
+        for folder in {(self.directory / file.path).parent for file in found.files}:
+            for path in folder.glob(f"*-{run.name}-*"):
+                if path.name not in listed:
+                    path.unlink()  # of a task that was tried again
+        for name in (run.name, *self._dead):
+            self._note(name).unlink()
+        self._dead = []
+        return found
+
+    def _remove_files(self) -> None:
+        """Remove the files of runs that have died without their entry."""
+        for name in self._dead:
+            for path in self.directory.rglob(f"*-{name}-*"):
+                path.unlink()
+
+    def _note(self, name: str) -> Path:
+        return self._entries / f"run-{name}.json"
+
+    def _finish_move(self, batch: Batch) -> None:
+        """Put in place what a run of version 0.1.0 had begun to move when it died."""
+        staging = self.directory.with_name(f"{self.directory.name}.staging")
+        for file in batch.files:
+            source, target = staging / file.staged, self.directory / file.path
+            if file.staged and source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.rename(target)
-        _sync(_folders(targets, self.directory))
-        published = msgspec.structs.replace(batch, is_published=True)
-        self._write_entry(published)
-        return published
+        if any(file.staged for file in batch.files):
+            shutil.rmtree(staging, ignore_errors=True)
 
-    def _check_files(self, batch: Batch) -> None:
-        """Refuse to go on behind a batch that has lost files."""
-        lost = [
-            file
-            for file in batch.files
-            if not (self.staging / file.staged).exists()
-            and not (self.directory / file.path).exists()
-        ]
-        if lost:
-            entry = self._entry_path(batch.number)
+
+def commit(run: Run, files: Iterable[ArchivedFile]) -> Batch:
+    """Make some files a batch, in one step; again with the same run it changes nothing.
+
+    Raises:
+        OSError: The disk refused; the batch counts if its entry is there.
+        SparkJobError: A file is not there as a task has written it, or another run has the number.
+    """
+    directory = Path(run.directory)
+    chosen = sorted(files, key=lambda file: file.path)
+    _check_files(directory, chosen)
+    # An entry never stands without its files: their names are durable before it.
+    paths = [directory / file.path for file in chosen]
+    _sync({folder for path in paths for folder in path.parents if folder.is_relative_to(directory)})
+    batch = Batch(
+        number=run.number,
+        low=run.low,
+        high=run.high,
+        rows=sum(file.rows for file in chosen),
+        files=chosen,
+        run=run.name,
+    )
+    path = entry_path(directory, run.number)
+    if not _write_new(path, msgspec.json.encode(batch)) and _entry(path).run != run.name:
+        raise SparkJobError(
+            f"{path}: expected no entry, found that of another run: run it again, and one at a time"
+        )
+    return batch
+
+
+def has_entry(run: Run) -> bool:
+    """Whether a batch has its entry, this one's or another's."""
+    return entry_path(Path(run.directory), run.number).exists()
+
+
+def _check_files(directory: Path, files: Iterable[ArchivedFile]) -> None:
+    """Compare what this process sees of a batch with what the tasks have written."""
+    for file in files:
+        path = directory / file.path
+        found = path.stat().st_size if path.exists() else None
+        if found != file.size:
             raise SparkJobError(
-                f"{entry}: expected its files in {self.staging}, or in their places already, found "
-                f"neither of {len(lost)} out of {len(batch.files)}, the first {lost[0].path}: put "
-                "them back; or remove the entry and all files */*/"
-                f"{batch.low:020d}-*{SUFFIX}, and the batch is archived again; or, if they were "
-                'removed on purpose, write "is_published":true into the entry'
+                f"{path}: expected the {file.size} bytes that a task has written, found "
+                f"{'no file' if found is None else found}: the directory must be one that all "
+                "executors and the driver see"
             )
-
-    def _write_entry(self, batch: Batch) -> None:
-        _write(self._entry_path(batch.number), msgspec.json.encode(batch))
-
-    def _entry_path(self, number: int) -> Path:
-        return self._entries / f"batch-{number:08d}.json"
 
 
 def place_of(directory: str) -> Path:
-    """The whole path of an archive: ``.`` has no name that staging could stand beside.
+    """The whole path of an archive: executors have working directories of their own.
 
     Raises:
-        SparkJobError: It is the root of the file system, or on another machine.
+        SparkJobError: It is on another machine.
     """
-    path = Path(absolute(directory))
-    if not path.name:
-        raise SparkJobError(
-            f"{directory}: expected a directory that another one can stand beside, found the root "
-            "of the file system"
-        )
-    return path
-
-
-def staging_of(directory: Path) -> Path:
-    """The directory of a batch's files before they are in their places."""
-    return directory.with_name(f"{directory.name}.staging")
+    return Path(absolute(directory))
 
 
 def entries(directory: Path) -> list[Batch]:
     """All batches of an archive, the first one first; none of a directory that is no archive."""
-    return [msgspec.json.decode(path.read_bytes(), type=Batch) for path in _entry_paths(directory)]
+    return [_entry(path) for path in _entry_paths(directory)]
+
+
+def last_entry(directory: Path) -> Batch | None:
+    """The newest batch of an archive; None without any."""
+    paths = _entry_paths(directory)
+    return _entry(paths[-1]) if paths else None
+
+
+def is_archive(directory: Path) -> bool:
+    """Whether a directory has a manifest."""
+    return (directory / ENTRIES / "about.json").exists()
+
+
+def entry_path(directory: Path, number: int) -> Path:
+    """The file of a batch's entry."""
+    return directory / ENTRIES / f"batch-{number:08d}.json"
+
+
+def sync_file(path: Path) -> None:
+    """Make a file, or the names in a directory, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _entry_paths(directory: Path) -> list[Path]:
     return sorted((directory / ENTRIES).glob("batch-*.json"))
+
+
+def _entry(path: Path) -> Batch:
+    return msgspec.json.decode(path.read_bytes(), type=Batch)
 
 
 def _shown(about: About) -> str:
@@ -236,24 +303,30 @@ def _make(path: Path) -> None:
     _sync(one.parent for one in missing)
 
 
-def _folders(files: Iterable[Path], root: Path) -> set[Path]:
-    """The directories of some files, and those above them up to a root, which is one of them."""
-    return {folder for path in files for folder in path.parents if folder.is_relative_to(root)}
-
-
 def _write(path: Path, data: bytes) -> None:
     """Write a file in one step, durably."""
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(data)
-    _sync([temporary])
+    sync_file(temporary)
     temporary.replace(path)
-    _sync([path.parent])
+    sync_file(path.parent)
+
+
+def _write_new(path: Path, data: bytes) -> bool:
+    """Write a file in one step, durably, unless there is one already; whether it was written."""
+    temporary = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
+    temporary.write_bytes(data)
+    sync_file(temporary)
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    sync_file(path.parent)
+    return True
 
 
 def _sync(paths: Iterable[Path]) -> None:
     for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_file(path)
