@@ -23,7 +23,7 @@ ALLOWED_IMPORTS = {
     "repair": {"timerstore", "timerlog", "wheel", "pipeline"},
     "backup": {"timerstore", "repair"},
     "remoting": set[str](),
-    SPARK: {"timerstore", "timerlog", "wheel", "pipeline", "repair", "remoting"},
+    SPARK: {"timerstore", "timerlog", "wheel", "pipeline", "repair", "backup", "remoting"},
     "broker": {"timerstore", "timerlog", "wheel", "pipeline", "remoting"},
     "client": {"remoting"},
     "simulator": {

@@ -8,8 +8,8 @@ offset) must lead back to this very position.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 
 import attrs
 import numpy as np
@@ -17,8 +17,10 @@ import numpy as np
 from timermq.timerstore.queue_unit import UNIT
 from timermq.timerstore.record_layout import FIXED_SIZE_V1, MAGIC_AT, MAGIC_V1
 
+from .backup_log import BackupPart
 from .file_part import FilePart
 from .options import ReadOptions
+from .places import open_ranges
 from .record_chunks import Damage, RecordChunk, chunks, damaged, records_in
 from .store_view import StoreView
 from .tables.source import cut
@@ -52,11 +54,10 @@ class Queues:
         if at < 0 or "/" in topic or "\0" in topic:
             return False
         start = at - at % self.segment_size
-        path = Path(f"{self.root}/consumequeue/{topic}/{int(head['queue_id'])}/{start:020d}")
+        path = f"{self.root}/consumequeue/{topic}/{int(head['queue_id'])}/{start:020d}"
         try:
-            with path.open("rb") as file:
-                file.seek(at - start)
-                data = file.read(UNIT.size)
+            with closing(open_ranges(path)) as file:
+                data = file.read_at(UNIT.size, at - start)
         except OSError:
             return False
         return len(data) == UNIT.size and UNIT.unpack(data)[:2] == (
@@ -110,12 +111,11 @@ def log_spans(view: StoreView, low: int, high: int, options: ReadOptions) -> lis
     """
     queues, found = Queues.of(view), list[LogSpan]()
     for start, first, last in view.log.segments(low, high):
-        whole = FilePart(view.log.path(start), start, first, last)
+        whole = view.log.part(start, first, last)
         bounds = [first]
         for wanted, _ in cut(last - first, 1, options)[1:]:
-            place = next_record(
-                attrs.evolve(whole, low=max(first + wanted, bounds[-1] + 1)), queues
-            )
+            behind = attrs.evolve(whole, low=max(first + wanted, bounds[-1] + 1))
+            place = next_record(behind, queues)
             bounds += [] if place is None else [place]
         found += [
             LogSpan(
@@ -131,6 +131,8 @@ def log_spans(view: StoreView, low: int, high: int, options: ReadOptions) -> lis
 
 def next_record(part: FilePart, queues: Queues) -> int | None:
     """The first position in a part that is the start of a record for certain; None without any."""
+    if isinstance(part, BackupPart):
+        return part.next_start()
     for low in range(part.low, part.high, WINDOW_BYTES):
         data = part.read(low, min(low + WINDOW_BYTES + RECORD_BYTES_MAX, part.high))
         for at in _candidates(data, WINDOW_BYTES):

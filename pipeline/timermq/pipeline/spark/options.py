@@ -11,6 +11,7 @@ import attrs
 
 from ..state.timer_options import PRECISIONS_MS
 from .errors import SparkJobError
+from .places import object_place
 
 INT64_MAX = 2**63 - 1
 PARTITIONS_MAX = 10_000
@@ -48,8 +49,13 @@ def absolute(directory: str, place: str | None = None) -> str:
     return os.path.normpath(Path(directory).absolute())
 
 
+def store_path(directory: str, place: str | None = None) -> str:
+    """The path of a store for all processes: as ``absolute``, or a place in an object store."""
+    return object_place(directory, place) or absolute(directory, place)
+
+
 def _directory(place: str, text: str) -> str:
-    return absolute(text, place)
+    return store_path(text, place)
 
 
 def _names(_: str, text: str) -> tuple[str, ...]:
@@ -90,7 +96,11 @@ def _number(low: int, high: int) -> Read:
 _moment = _number(0, INT64_MAX)
 
 OPTIONS: Mapping[str, Option] = {
-    "path": Option(_directory, "the store's directory, as driver and executors see it"),
+    "path": Option(
+        _directory,
+        "the store's directory, as driver and executors see it, or a URL such as "
+        "`s3://bucket/store`",
+    ),
     "columns": Option(_names, "only these, separated by commas; what is left out is not read"),
     "partitions": Option(_number(1, PARTITIONS_MAX), "how many tasks read; by size otherwise"),
     "timer_precision_ms": Option(

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.os_disk import OsDisk
+
+from .places import disk_of
 
 UNKNOWN = "hash %d"
 """The stand-in for a topic whose name is not known."""
@@ -28,7 +29,7 @@ def topic_names(store: str) -> dict[int, str]:
     Args:
         store: Its directory, as the driver sees it.
     """
-    disk = OsDisk()
+    disk = disk_of(store)
     names = set(disk.list_dir(f"{store}/consumequeue"))
     try:
         found = load_json(disk, f"{store}/config/topics.json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ..options import absolute
+from ..options import store_path
 from ..sink import ScheduleSink
 from .commit_log_table import CommitLogSource
 from .consume_queue_table import ConsumeQueueSource
@@ -47,7 +47,7 @@ def read_table(
         options: As in docs/pipeline.md; None is as not given.
     """
     # Java stays in the directory where the session began.
-    reader = spark.read.format(name).option("path", absolute(store))
+    reader = spark.read.format(name).option("path", store_path(store))
     for key, value in options.items():
         if value is not None:
             reader = reader.option(key, value if isinstance(value, str) else str(value))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyspark.sql import types
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..errors import SparkJobError
 from ..file_part import numbers
 from ..options import ReadOptions
 from ..store_view import StoreView
@@ -47,6 +48,8 @@ class TableReader(DataSourceReader, Generic[Span]):
     table: ClassVar[Table]
     takes: ClassVar[tuple[str, ...]] = ()
     """Options besides the common ones."""
+    is_of_log: ClassVar[bool] = False
+    """It reads the commit log and nothing else, so a backup has it."""
 
     def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
         self.options = options
@@ -56,6 +59,11 @@ class TableReader(DataSourceReader, Generic[Span]):
     def partitions(self) -> Sequence[InputPartition]:
         """The pieces, as Spark wants them: a list, and not an empty one."""
         view = StoreView.of(self.options.path, timer_precision_ms=self.options.timer_precision_ms)
+        if view.is_backup and not self.is_of_log:
+            raise SparkJobError(
+                f"{view.root}: expected a store, as {self.table.name} needs, found a backup, which "
+                "has the commit log alone: `timermq restore` makes a store of it"
+            )
         return [InputPartition(span) for span in self.spans(view)] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

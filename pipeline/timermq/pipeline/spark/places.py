@@ -1,0 +1,248 @@
+"""Files by their paths, on this machine or in an object store: opened, listed, read by ranges.
+
+A path in an object store is a text such as ``s3://bucket;region=eu-west-1/prefix/file``: what is
+needed to reach the store stands behind the bucket. So it is put together as any path is, and goes
+to executors as it is. Users write it as pyarrow does, with the options at the end.
+
+Credentials never stand in a path: driver and executors have them in their environment, under the
+names of the object store's own tools, or from the machine that they run on.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from functools import cache
+from typing import Protocol, cast
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import pyarrow.fs as arrow_fs
+
+from timermq.timerstore.disk import Disk
+from timermq.timerstore.os_disk import OsDisk
+
+from .errors import SparkJobError
+
+SCHEMES = ("s3", "gs", "abfs", "abfss")
+"""Of object stores that pyarrow reads."""
+_MARK = "://"
+_OPTIONS = ";"
+"""Between a bucket and what is needed to reach it; no character of a pattern of files."""
+
+
+class RangeReader(Protocol):
+    """A file, open for reading."""
+
+    def size(self) -> int:
+        """Length in bytes."""
+        ...
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Bytes from ``offset`` on; fewer at the end of the file."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+def object_place(directory: str, place: str | None = None) -> str | None:
+    """The path of a store in an object store, for all processes; None of one elsewhere.
+
+    Args:
+        directory: As it was given: a URL, or a path that this function has made.
+        place: Where, for errors; None: they begin with the directory.
+
+    Raises:
+        SparkJobError: There are credentials in it.
+    """
+    scheme, mark, _ = directory.partition(_MARK)
+    if not mark or scheme not in SCHEMES:
+        return None
+    if _OPTIONS in directory.removeprefix(scheme + mark).partition("/")[0]:
+        return directory.rstrip("/")  # as this function has made it
+    url = urlsplit(directory)
+    begin = "" if place is None else f"{place}: "
+    if "@" in url.netloc and scheme == "s3":
+        raise SparkJobError(
+            f"{begin}{scheme}{mark}…@{url.netloc.rpartition('@')[2]}{url.path}: expected no "
+            "credentials in it, found some: name them in the environment (AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY)"
+        )
+    options = {**(_of_environment() if scheme == "s3" else {}), **dict(parse_qsl(url.query))}
+    query = urlencode(sorted(options.items()), safe=":", quote_via=quote)
+    key = posixpath.normpath(url.path).strip("/.")
+    return f"{scheme}{mark}{url.netloc}{_OPTIONS}{query}/{key}".rstrip("/")
+
+
+def _of_environment() -> dict[str, str]:
+    """What of the names that ``timermq backup`` reads executors may not have."""
+    found: dict[str, str] = {}
+    endpoint = os.environ.get("AWS_ENDPOINT") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        url = urlsplit(endpoint if _MARK in endpoint else f"https{_MARK}{endpoint}")
+        found |= {"endpoint_override": url.netloc, "scheme": url.scheme}
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return found | ({"region": region} if region else {})
+
+
+def is_object(path: str) -> bool:
+    """Whether a path is one in an object store."""
+    return _MARK in path
+
+
+def open_ranges(path: str) -> RangeReader:
+    """A file, open for reading.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        SparkJobError: The object store cannot be read.
+    """
+    if not is_object(path):
+        return _LocalFile(path)
+    return _ObjectFile(path)
+
+
+def read_whole(path: str) -> bytes | None:
+    """The bytes of a file; None when it is missing.
+
+    Raises:
+        SparkJobError: The object store cannot be read.
+    """
+    try:
+        reader = open_ranges(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return reader.read_at(reader.size(), 0)
+    finally:
+        reader.close()
+
+
+def disk_of(path: str) -> Disk:
+    """The disk of a path, for readers; of an object store it has what they call."""
+    return cast("Disk", ObjectDisk()) if is_object(path) else OsDisk()
+
+
+class _LocalFile:
+    """A file of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        return os.pread(self._descriptor, size, offset)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _ObjectFile:
+    """An object; each read is a request for a range of it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        system, key = _system_of(path)
+        try:
+            self._file = system.open_input_file(key)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        self._size: int = self._file.size()
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        try:
+            # Behind the end of an object no range can be asked for.
+            size = min(size, self._size - offset)
+            return self._file.read_at(size, offset) if size > 0 else b""
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class ObjectDisk:
+    """The reading half of ``Disk`` over objects; directories are the beginnings of names."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = True) -> ObjectOfDisk:
+        """An object; it is read only."""
+        assert not create
+        assert read_only
+        return ObjectOfDisk(path, _ObjectFile(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether an object is there, or one below the path."""
+        return self._info(path).type != arrow_fs.FileType.NotFound
+
+    def is_dir(self, path: str) -> bool:
+        """Whether there is an object below the path."""
+        return self._info(path).type == arrow_fs.FileType.Directory
+
+    def list_dir(self, path: str) -> list[str]:
+        """Names below a path up to the next slash, sorted; none when there are none."""
+        system, key = _system_of(path)
+        selector = arrow_fs.FileSelector(key, allow_not_found=True, recursive=False)
+        try:
+            return sorted(one.base_name for one in system.get_file_info(selector))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    @staticmethod
+    def _info(path: str) -> arrow_fs.FileInfo:
+        system, key = _system_of(path)
+        try:
+            return system.get_file_info(key)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+class ObjectOfDisk:
+    """An object as readers of a ``Disk`` take a file."""
+
+    def __init__(self, path: str, reader: _ObjectFile) -> None:
+        self.path = path
+        self._reader = reader
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._reader.size()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes from ``offset`` on; fewer at the end."""
+        return self._reader.read_at(size, offset)
+
+    def close(self) -> None:
+        """Close it."""
+        self._reader.close()
+
+
+def _system_of(path: str) -> tuple[arrow_fs.FileSystem, str]:
+    """The object store of a path, and the name there, bucket first."""
+    scheme, _, rest = path.partition(_MARK)
+    authority, _, key = rest.partition("/")
+    system, bucket = _system(scheme, authority)
+    return system, f"{bucket}/{key}".rstrip("/")
+
+
+@cache
+def _system(scheme: str, authority: str) -> tuple[arrow_fs.FileSystem, str]:
+    """An object store, one in a process, and what names in it begin with."""
+    bucket, _, query = authority.partition(_OPTIONS)
+    try:
+        return arrow_fs.FileSystem.from_uri(f"{scheme}{_MARK}{bucket}?{query}")
+    except (OSError, ValueError) as error:
+        raise _unreadable(f"{scheme}{_MARK}{bucket}", error) from error
+
+
+def _unreadable(path: str, error: Exception) -> SparkJobError:
+    return SparkJobError(
+        f"{path}: expected an object store that can be read, found: {' '.join(str(error).split())}"
+    )
