@@ -6,7 +6,7 @@ import http.client
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def asked(port: int, method: str, path: str) -> int:
 
 
 @contextmanager
-def object_store(log: Path) -> Iterator[int]:
+def object_store(log: Path) -> Generator[int]:
     """The port of an object store with one bucket, for the length of a block.
 
     Args:

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pyarrow as pa
@@ -23,11 +23,15 @@ from damaged_stores import LATER_MS, clock_at, small_image
 from rebuild_by_hand import pack, unpack
 from simulation.staged_service import ROOT, SMALL_FILES, running, timed
 from timermq.pipeline.spark import StoreView, cause_of, read_table
-from timermq.pipeline.spark.archive.archive_log import About, Book, entries
+from timermq.pipeline.spark.archive.archive_log import About, Book
+from timermq.pipeline.spark.archive.archive_log import entries as entries_of
+from timermq.pipeline.spark.archive.batch import Batch
 from timermq.pipeline.spark.archive.day_files import DayFiles
 from timermq.pipeline.spark.archive.file_sink import FileSink, FileWriter, WrittenFiles
+from timermq.pipeline.spark.archive.lake import DirectoryLake
 from timermq.pipeline.spark.jobs.archive import (
     archive,
+    archived_files,
     by_day,
     messages,
     read_archive,
@@ -58,9 +62,14 @@ def served_on(root: str, seconds: float) -> Image:
     return read_image(disk, ROOT)
 
 
+def entries(directory: Path) -> list[Batch]:
+    """The batches of its manifest."""
+    return entries_of(DirectoryLake(str(directory)))
+
+
 def rows_of(directory: Path) -> list[dict[str, Any]]:
     """What a reader of Parquet finds in the files of the manifest, in the order of the log."""
-    files = [str(directory / file.path) for batch in entries(directory) for file in batch.files]
+    files = archived_files(str(directory))
     # The stubs of pyarrow leave open what files are given as.
     found = dataset.dataset(files, partitioning="hive").to_table()  # pyright: ignore
     return sorted(found.to_pylist(), key=lambda row: row["phy_offset"])
@@ -155,8 +164,9 @@ def test_a_hot_topic(spark: SparkSession, image: Image, tmp_path: Path) -> None:
     assert len(tasks) > 1
     for file in batch.files:
         # The stubs of pyarrow leave open what a file is.
-        places = parquet.ParquetFile(directory / file.path).read().column("phy_offset")  # pyright: ignore
-        assert places.to_pylist() == sorted(places.to_pylist())
+        table = parquet.ParquetFile(directory / file.path).read()  # pyright: ignore
+        places = cast("list[int]", table.column("phy_offset").to_pylist())
+        assert places == sorted(places)
     assert [row["phy_offset"] for row in rows_of(directory)] == [
         row["phy_offset"] for row in table_rows(spark, root)
     ]
@@ -262,7 +272,7 @@ def unseen_files() -> type[FileSink]:
             found = super().write(iterator)
             if isinstance(found, WrittenFiles):
                 for file in found.files:
-                    Path(self.run.directory, file.path).unlink()
+                    Path(self.run.place, file.path).unlink()
             return found
 
     class UnseenSink(FileSink):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 from functools import reduce
@@ -92,6 +93,12 @@ def _digests(frames: Mapping[str, DataFrame]) -> dict[str, list[int | str]]:
     ).collect()
     none: dict[str, list[int | str]] = {name: [0] for name in frames}
     return none | {str(row["name"]): [int(str(row["rows"])), str(row["total"])] for row in found}
+
+
+def with_tests() -> str:
+    """``PYTHONPATH`` of a process that imports tests, and what this one imports."""
+    found = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    return os.pathsep.join(filter(None, found))
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from interop.serving import Broker
 from rebuild_by_hand import pending_rows, unpack
 from spark.conftest import SETTINGS
 from spark.drivers.archive_driver import MOMENTS
+from spark.drivers.digests import with_tests
 from spark.drivers.stream_driver import JOB, KILLED_BATCH, stream
 from spark.pending import waiting_keys
 from spark.test_rebuild import SMALL, served
@@ -49,7 +50,7 @@ def killed(argv: list[str], is_time: Callable[[], bool]) -> None:
     """Run a module in processes of its own, and kill them all as soon as it is time."""
     driver = subprocess.Popen(
         [sys.executable, "-m", *argv],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": with_tests()},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,

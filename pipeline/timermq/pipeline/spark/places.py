@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
-from typing import Protocol, cast
+from typing import BinaryIO, Protocol, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pyarrow.fs as arrow_fs
@@ -25,8 +27,8 @@ from .errors import SparkJobError
 
 SCHEMES = ("s3", "gs", "abfs", "abfss")
 """Of object stores that pyarrow reads."""
-_MARK = "://"
-_OPTIONS = ";"
+SCHEME_MARK = "://"
+OPTIONS_MARK = ";"
 """Between a bucket and what is needed to reach it; no character of a pattern of files."""
 
 
@@ -34,7 +36,7 @@ class RangeReader(Protocol):
     """A file, open for reading."""
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file in bytes."""
         ...
 
     def read_at(self, size: int, offset: int) -> bytes:
@@ -42,7 +44,7 @@ class RangeReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; once is enough."""
         ...
 
 
@@ -56,10 +58,10 @@ def object_place(directory: str, place: str | None = None) -> str | None:
     Raises:
         SparkJobError: There are credentials in it.
     """
-    scheme, mark, _ = directory.partition(_MARK)
+    scheme, mark, _ = directory.partition(SCHEME_MARK)
     if not mark or scheme not in SCHEMES:
         return None
-    if _OPTIONS in directory.removeprefix(scheme + mark).partition("/")[0]:
+    if OPTIONS_MARK in directory.removeprefix(scheme + mark).partition("/")[0]:
         return directory.rstrip("/")  # as this function has made it
     url = urlsplit(directory)
     begin = "" if place is None else f"{place}: "
@@ -72,7 +74,7 @@ def object_place(directory: str, place: str | None = None) -> str | None:
     options = {**(_of_environment() if scheme == "s3" else {}), **dict(parse_qsl(url.query))}
     query = urlencode(sorted(options.items()), safe=":", quote_via=quote)
     key = posixpath.normpath(url.path).strip("/.")
-    return f"{scheme}{mark}{url.netloc}{_OPTIONS}{query}/{key}".rstrip("/")
+    return f"{scheme}{mark}{url.netloc}{OPTIONS_MARK}{query}/{key}".rstrip("/")
 
 
 def _of_environment() -> dict[str, str]:
@@ -80,7 +82,7 @@ def _of_environment() -> dict[str, str]:
     found: dict[str, str] = {}
     endpoint = os.environ.get("AWS_ENDPOINT") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
-        url = urlsplit(endpoint if _MARK in endpoint else f"https{_MARK}{endpoint}")
+        url = urlsplit(endpoint if SCHEME_MARK in endpoint else f"https{SCHEME_MARK}{endpoint}")
         found |= {"endpoint_override": url.netloc, "scheme": url.scheme}
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     return found | ({"region": region} if region else {})
@@ -88,7 +90,7 @@ def _of_environment() -> dict[str, str]:
 
 def is_object(path: str) -> bool:
     """Whether a path is one in an object store."""
-    return _MARK in path
+    return SCHEME_MARK in path
 
 
 def open_ranges(path: str) -> RangeReader:
@@ -119,6 +121,18 @@ def read_whole(path: str) -> bytes | None:
         reader.close()
 
 
+@contextmanager
+def open_output(path: str) -> Generator[BinaryIO]:
+    """A new object to be written in a block; it is there when the block ends.
+
+    Raises:
+        OSError: The object store refused.
+    """
+    system, key = system_of(path)
+    with system.open_output_stream(key) as file:
+        yield cast("BinaryIO", file)
+
+
 def disk_of(path: str) -> Disk:
     """The disk of a path, for readers; of an object store it has what they call."""
     return cast("Disk", ObjectDisk()) if is_object(path) else OsDisk()
@@ -145,7 +159,7 @@ class _ObjectFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        system, key = _system_of(path)
+        system, key = system_of(path)
         try:
             self._file = system.open_input_file(key)
         except FileNotFoundError:
@@ -161,7 +175,10 @@ class _ObjectFile:
         try:
             # Behind the end of an object no range can be asked for.
             size = min(size, self._size - offset)
-            return self._file.read_at(size, offset) if size > 0 else b""
+            if size <= 0:
+                return b""
+            self._file.seek(offset)
+            return self._file.read(size)
         except OSError as error:
             raise _unreadable(self._path, error) from error
 
@@ -188,7 +205,7 @@ class ObjectDisk:
 
     def list_dir(self, path: str) -> list[str]:
         """Names below a path up to the next slash, sorted; none when there are none."""
-        system, key = _system_of(path)
+        system, key = system_of(path)
         selector = arrow_fs.FileSelector(key, allow_not_found=True, recursive=False)
         try:
             return sorted(one.base_name for one in system.get_file_info(selector))
@@ -197,7 +214,7 @@ class ObjectDisk:
 
     @staticmethod
     def _info(path: str) -> arrow_fs.FileInfo:
-        system, key = _system_of(path)
+        system, key = system_of(path)
         try:
             return system.get_file_info(key)
         except OSError as error:
@@ -212,7 +229,7 @@ class ObjectOfDisk:
         self._reader = reader
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Length of the file in bytes."""
         return self._reader.size()
 
     def read(self, offset: int, size: int) -> bytes:
@@ -220,13 +237,17 @@ class ObjectOfDisk:
         return self._reader.read_at(size, offset)
 
     def close(self) -> None:
-        """Close it."""
+        """Let go of the object."""
         self._reader.close()
 
 
-def _system_of(path: str) -> tuple[arrow_fs.FileSystem, str]:
-    """The object store of a path, and the name there, bucket first."""
-    scheme, _, rest = path.partition(_MARK)
+def system_of(path: str) -> tuple[arrow_fs.FileSystem, str]:
+    """The object store of a path, and the name there, bucket first.
+
+    Raises:
+        SparkJobError: It cannot be reached.
+    """
+    scheme, _, rest = path.partition(SCHEME_MARK)
     authority, _, key = rest.partition("/")
     system, bucket = _system(scheme, authority)
     return system, f"{bucket}/{key}".rstrip("/")
@@ -235,11 +256,11 @@ def _system_of(path: str) -> tuple[arrow_fs.FileSystem, str]:
 @cache
 def _system(scheme: str, authority: str) -> tuple[arrow_fs.FileSystem, str]:
     """An object store, one in a process, and what names in it begin with."""
-    bucket, _, query = authority.partition(_OPTIONS)
+    bucket, _, query = authority.partition(OPTIONS_MARK)
     try:
-        return arrow_fs.FileSystem.from_uri(f"{scheme}{_MARK}{bucket}?{query}")
+        return arrow_fs.FileSystem.from_uri(f"{scheme}{SCHEME_MARK}{bucket}?{query}")
     except (OSError, ValueError) as error:
-        raise _unreadable(f"{scheme}{_MARK}{bucket}", error) from error
+        raise _unreadable(f"{scheme}{SCHEME_MARK}{bucket}", error) from error
 
 
 def _unreadable(path: str, error: Exception) -> SparkJobError:

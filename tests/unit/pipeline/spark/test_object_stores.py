@@ -38,7 +38,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def environment(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The access to it."""
+    """The settings that lead to it."""
     for name, value in access(port).items():
         monkeypatch.setenv(name, value)
 
@@ -72,7 +72,8 @@ def put(directory: str, name: str, port: int) -> str:
     """Copy a directory into the object store; returns its URL."""
     options = f"endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
     system, bucket = arrow_fs.FileSystem.from_uri(f"s3://{BUCKET}?{options}")
-    arrow_fs.copy_files(
+    # The stubs of pyarrow leave open what a file system is.
+    arrow_fs.copy_files(  # pyright: ignore[reportUnknownMemberType]
         directory,
         f"{bucket}/{name}",
         source_filesystem=arrow_fs.LocalFileSystem(),
@@ -138,13 +139,13 @@ def test_a_place_with_credentials() -> None:
     ],
 )
 def test_no_store_there(url: str, found: str) -> None:
-    """One line says so."""
+    """One line says what was expected."""
     with pytest.raises(Exception, match=found):
         StoreView.of(url)
 
 
 def test_an_object_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says which."""
+    """One line says which one it is."""
     monkeypatch.setenv("AWS_ENDPOINT", "http://127.0.0.1:1")
 
     with pytest.raises(SparkJobError, match="expected an object store that can be read, found"):

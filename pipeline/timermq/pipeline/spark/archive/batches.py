@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from ..jobs.schedule import content_name
-from .archive_log import Batch
+from .batch import Batch
 
 
 @attrs.frozen

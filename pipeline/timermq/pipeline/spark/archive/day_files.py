@@ -1,13 +1,14 @@
 """Parquet files of an archive that one attempt of a task writes: one a day and topic.
 
-Rows come with their day and topic together. A file is written beside its place, made durable, and
-then given its name: what has the name of a Parquet file is one, whatever dies.
+Rows come with their day and topic together. In a directory a file is written beside its place,
+made durable, and then given its name: what has the name of a Parquet file is one, whatever dies.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import SparkJobError
-from .archive_log import ArchivedFile, Run, sync_file
+from .archive_log import Run
+from .batch import ArchivedFile
+from .lake import Lake, lake_of
 
 PARTITION_COLUMNS = ("date", "topic_name")
 """Columns whose values are in the names of folders, and not in the files."""
@@ -46,6 +49,7 @@ class DayFiles:
 
     def __init__(self, run: Run, attempt: str) -> None:
         self._run = run
+        self._lake = lake_of(run.place)
         self._attempt = attempt
         self._open: _OpenFile | None = None
         self.files: list[ArchivedFile] = []
@@ -75,44 +79,42 @@ class DayFiles:
 
     def _new(self, values: tuple[str, ...], schema: pa.Schema) -> _OpenFile:
         name = self._run.file_name(self._attempt, len(self.files))
-        return _OpenFile(Path(self._run.directory), folder_of(values), name, values, schema)
+        return _OpenFile(self._lake, f"{folder_of(values)}/{name}", values, schema)
 
 
 class _OpenFile:
-    """A file that is being written, under a name with a dot that readers of Parquet pass over."""
+    """A file that is being written; it has its name when it is closed."""
 
-    def __init__(
-        self, root: Path, folder: str, name: str, values: tuple[str, ...], schema: pa.Schema
-    ) -> None:
+    def __init__(self, lake: Lake, name: str, values: tuple[str, ...], schema: pa.Schema) -> None:
         self.values = values
+        self._lake = lake
+        self._name = name
         self._rows = 0
-        self._place = f"{folder}/{name}"
-        self._path = root / folder / name
-        self._unfinished = self._path.with_name(f".{name}")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(str(self._unfinished), schema)
-        except OSError as error:
-            raise self._refused(error) from None
+        self._blocks = ExitStack()
+        with self._refusals():
+            file = self._blocks.enter_context(lake.written(name))
+            self._writer = pq.ParquetWriter(file, schema)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        try:
+        with self._refusals():
             self._writer.write_batch(rows)
-        except OSError as error:
-            raise self._refused(error) from None
         self._rows += rows.num_rows
 
     def close(self) -> ArchivedFile:
-        try:
+        with self._refusals():
             self._writer.close()
-            sync_file(self._unfinished)
-            self._unfinished.rename(self._path)
-            return ArchivedFile(self._place, self._rows, self._path.stat().st_size)
-        except OSError as error:
-            raise self._refused(error) from None
+            self._blocks.close()
+            size = self._lake.size(self._name)
+        return ArchivedFile(self._name, self._rows, 0 if size is None else size)
 
-    def _refused(self, error: OSError) -> SparkJobError:
-        return SparkJobError(f"{self._path}: expected to write there, found: {error}")
+    @contextmanager
+    def _refusals(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SparkJobError(
+                f"{self._lake.place}/{self._name}: expected to write there, found: {error}"
+            ) from None
 
 
 def _groups(batch: pa.RecordBatch) -> list[tuple[tuple[str, ...], pa.RecordBatch]]:

@@ -1,13 +1,12 @@
 """The sink of the archive's job: tasks write files, and the commit puts the one entry.
 
-A task that is tried again writes files with names of its own; the commit lists those of the tries
-that Spark counts, and all others are removed by the next run.
+A task that is retried writes files with names of its own. The commit lists those of the tries that
+Spark counts; all others are removed when the batch has its entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -17,8 +16,10 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from ..sink.part_writer import new_attempt
 from ..worker import keep_imports
-from .archive_log import ArchivedFile, Run, commit, has_entry
+from .archive_log import Run, commit, has_entry
+from .batch import ArchivedFile
 from .day_files import DayFiles
+from .lake import lake_of
 
 SINK = "timermq.archive_files"
 
@@ -63,8 +64,9 @@ class FileWriter(DataSourceArrowWriter):
         """
         if has_entry(self.run):
             return
+        lake = lake_of(self.run.place)
         for file in _files_of(messages):
-            Path(self.run.directory, file.path).unlink(missing_ok=True)
+            lake.remove(file.path)
 
 
 def _files_of(messages: Sequence[WriterCommitMessage | None]) -> list[ArchivedFile]:

@@ -15,11 +15,14 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from ..archive.archive_log import About, Batch, Book, Run, entries, is_archive, place_of
+from ..archive.archive_log import ABOUT, About, Book, Run, entries, is_archive
+from ..archive.batch import Batch
 from ..archive.day_files import PARTITION_COLUMNS
 from ..archive.file_sink import SINK, FileSink
+from ..archive.lake import lake_of
 from ..archive.messages import SOURCE, ArchiveSource
 from ..errors import SparkJobError
+from ..options import absolute
 from ..store_view import StoreView
 from ..tables.delivered_table import TABLE
 
@@ -58,7 +61,8 @@ def archive(
     Args:
         spark: A session.
         store: The store's directory; it may be served.
-        directory: The archive's, on a file system that driver and executors share.
+        directory: The archive's, on a file system that driver and executors share, or a URL such as
+            ``s3://bucket/lake``.
         what: ``delivered`` messages, or ``all``.
         internal: Of all, those of the broker's own topics too.
         batch_bytes: Of the commit log in a batch, at least 1.
@@ -186,21 +190,37 @@ def write_files(frame: DataFrame, run: Run) -> None:
     writer.option("run", msgspec.json.encode(run).decode()).save()
 
 
+def archived_files(directory: str) -> list[str]:
+    """The files of an archive's manifest as they are now, for readers of Parquet without Spark.
+
+    Of an archive in an object store they begin with the bucket, as pyarrow's file systems take
+    them.
+
+    Args:
+        directory: The archive's, or a URL.
+
+    Raises:
+        SparkJobError: There is no archive.
+    """
+    lake = lake_of(directory)
+    if not is_archive(lake):
+        raise SparkJobError(f"{directory}: expected an archive, found no {ABOUT} in it")
+    return [lake.path(file.path) for batch in entries(lake) for file in batch.files]
+
+
 def read_archive(spark: SparkSession, directory: str) -> DataFrame:
     """All messages of an archive, each once, also while a run adds to it or after one has died.
 
     Args:
         spark: A session.
-        directory: The archive's.
+        directory: The archive's, as driver and executors see it.
 
     Raises:
-        SparkJobError: The directory is no archive.
+        SparkJobError: The directory is no archive, or none that Spark sees as a directory.
     """
-    root = place_of(directory)
-    if not is_archive(root):
-        raise SparkJobError(f"{directory}: expected an archive, found no _archive/about.json in it")
-    paths = [str(root / file.path) for batch in entries(root) for file in batch.files]
+    root, paths = absolute(directory), archived_files(directory)
     schema = f"{TABLE.ddl()}, date date, topic_name string"
     if not paths:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", str(root)).parquet(*paths)
+        # The stubs of PySpark leave its frames of pandas open.
+        return spark.createDataFrame([], schema)  # pyright: ignore[reportUnknownMemberType]
+    return spark.read.schema(schema).option("basePath", root).parquet(*paths)

@@ -24,6 +24,7 @@ from timermq.timerstore.record_spans import RecordError
 
 from ..archive.archive_log import entries, is_archive
 from ..archive.batches import listed_paths, portions
+from ..archive.lake import DirectoryLake
 from ..errors import SparkJobError
 from ..sink import JobReport, SinkOptions
 from ..sink.job_report import was_handed_over
@@ -96,7 +97,7 @@ def replay(
             f"{directory}: expected a directory of this machine, found none: say by --job what "
             "makes this replay another one than the last"
         )
-    known, done = entries(root), list[Replayed]()
+    known, done = entries(DirectoryLake(str(root))), list[Replayed]()
     if known and not any(batch.files for batch in known):
         return done  # of a store that had delivered nothing yet
     archive = rows_of(spark, str(root))
@@ -126,9 +127,10 @@ def rows_of(spark: SparkSession, directory: str) -> DataFrame:
         SparkJobError: There is nothing to be read.
     """
     root = Path(directory.removeprefix("file:"))
-    if not is_archive(root):
+    lake = DirectoryLake(str(root))
+    if not is_archive(lake):
         return read_input(spark, [directory], "parquet")
-    paths = listed_paths(root, entries(root))
+    paths = listed_paths(root, entries(lake))
     if not paths:
         raise SparkJobError(f"{directory}: expected files to read, found none")
     return read_input(spark, paths, "parquet")

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from timermq.pipeline.spark import SparkJobError, StoreView
-from timermq.pipeline.spark.archive.archive_log import Batch
+from timermq.pipeline.spark.archive.batch import Batch
 from timermq.pipeline.spark.jobs.archive import (
     ArchiveReport,
     begins_at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,16 +15,22 @@ import pytest
 from timermq.pipeline.spark import SparkJobError
 from timermq.pipeline.spark.archive.archive_log import (
     About,
-    ArchivedFile,
     Book,
     Run,
     commit,
-    entries,
 )
+from timermq.pipeline.spark.archive.archive_log import entries as entries_of
+from timermq.pipeline.spark.archive.batch import ArchivedFile, Batch
 from timermq.pipeline.spark.archive.day_files import DayFiles
+from timermq.pipeline.spark.archive.lake import DirectoryLake
 
 ABOUT = About("delivered", internal=False)
 DAYS = ("2026-01-01", "2026-01-02")
+
+
+def entries(directory: Path) -> list[Batch]:
+    """The batches of its manifest."""
+    return entries_of(DirectoryLake(str(directory)))
 
 
 class DiedError(Exception):
@@ -48,7 +54,8 @@ def texts(directory: Path) -> list[str]:
 
 def texts_of(path: Path) -> list[str]:
     """The rows of one file."""
-    found = parquet.ParquetFile(path).read()
+    # The stubs of pyarrow leave open what columns are.
+    found = parquet.ParquetFile(path).read()  # pyright: ignore[reportUnknownMemberType]
     return [str(text) for text in found.column("text").to_pylist()]
 
 
@@ -63,7 +70,7 @@ def run(directory: Path) -> None:
 
 
 @contextmanager
-def book_of(directory: Path) -> Iterator[Book]:
+def book_of(directory: Path) -> Generator[Book]:
     """A book as long as its process lives."""
     book = Book(str(directory), ABOUT)
     try:
