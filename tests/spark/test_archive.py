@@ -178,12 +178,14 @@ def test_a_driver_that_dies(spark: SparkSession, image: Image, tmp_path: Path) -
     book = Book(str(directory), DELIVERED)
     book.begin()
     run = book.begin_batch(0, 1 << 16)
-    DayFiles(run, "0-dead").write(half_of(spark, root))
+    files = DayFiles(run, "0-dead")
+    files.write(half_of(spark, root))
+    files.close()
     book.close()  # and now it died
-    assert list(directory.glob("date=*/*/.*.parquet"))
+    assert list(directory.glob("date=*/*/*-0-dead-*.parquet"))
     assert 0 == read_archive(spark, str(directory)).count()
     first = archive(spark, root, str(directory))
-    assert not list(directory.glob("date=*/*/.*.parquet"))
+    assert not list(directory.glob("date=*/*/*-0-dead-*.parquet"))
 
     unpack(served_on(root, 90), tmp_path / "store")
     book = Book(str(directory), DELIVERED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,12 @@ class DayFiles:
             one, self._open = self._open, None
             self.files.append(one.close())
 
+    def drop(self) -> None:
+        """Let go of the file that is open: the attempt has failed."""
+        if self._open is not None:
+            one, self._open = self._open, None
+            one.drop()
+
     def _new(self, values: tuple[str, ...], schema: pa.Schema) -> _OpenFile:
         name = self._run.file_name(self._attempt, len(self.files))
         return _OpenFile(self._lake, f"{folder_of(values)}/{name}", values, schema)
@@ -106,6 +112,12 @@ class _OpenFile:
             self._blocks.close()
             size = self._lake.size(self._name)
         return ArchivedFile(self._name, self._rows, 0 if size is None else size)
+
+    def drop(self) -> None:
+        error = SparkJobError("an attempt of a task failed")
+        with suppress(OSError, SparkJobError), self._blocks:
+            self._writer.close()  # else it writes when it is collected
+            raise error
 
     @contextmanager
     def _refusals(self) -> Generator[None]:

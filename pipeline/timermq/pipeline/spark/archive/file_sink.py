@@ -48,9 +48,13 @@ class FileWriter(DataSourceArrowWriter):
         keep_imports()
         context = TaskContext.get()
         files = DayFiles(self.run, new_attempt(0 if context is None else context.partitionId()))
-        for batch in iterator:
-            files.write(batch)
-        files.close()
+        try:
+            for batch in iterator:
+                files.write(batch)
+            files.close()
+        except BaseException:
+            files.drop()
+            raise
         return WrittenFiles(files.files)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -80,7 +80,10 @@ class Lake(Protocol):
         ...
 
     def written(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-        """A new file to be written in a block, which has its name, durably, when the block ends."""
+        """A new file to be written in a block, which has its name, durably, when the block ends.
+
+        An error in the block leaves no file.
+        """
         ...
 
     def make_durable(self, names: Iterable[str]) -> None:
@@ -182,8 +185,12 @@ class DirectoryLake:
         path = self._root / name
         unfinished = path.with_name(f".{path.name}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
-            yield file
+        try:
+            with unfinished.open("wb") as file:
+                yield file
+        except BaseException:
+            unfinished.unlink()
+            raise
         sync(unfinished)
         unfinished.rename(path)
 
@@ -272,8 +279,12 @@ class ObjectLake:
     @contextmanager
     def written(self, name: str) -> Generator[BinaryIO]:
         """An upload, which is an object when it is completed."""
-        with self._errors(), open_output(f"{self.place}/{name}") as file:
-            yield file
+        try:
+            with self._errors(), open_output(f"{self.place}/{name}") as file:
+                yield file
+        except BaseException:
+            self.remove(name)  # pyarrow completes an upload in any case
+            raise
 
     def make_durable(self, names: Iterable[str]) -> None:
         """Nothing: an object is durable when its upload is."""

@@ -186,6 +186,22 @@ def test_a_commit_that_comes_twice(tmp_path: Path) -> None:
     assert texts(tmp_path) == EXPECTED[:2]
 
 
+def test_a_task_that_fails(tmp_path: Path) -> None:
+    """The file that it was writing is gone; it may still be told so again."""
+    with book_of(tmp_path) as book:
+        book.begin()
+        files = DayFiles(book.begin_batch(0, 100), "0-failed")
+        row = {"date": DAYS[0], "topic_name": "a/b", "text": ""}
+        files.write(pa.RecordBatch.from_pylist([row]))
+        (folder,) = tmp_path.glob("date=*/*")
+        assert ("topic_name=a%2Fb", 1) == (folder.name, len(list(folder.iterdir())))
+        files.drop()
+        files.drop()
+
+    assert [] == list(folder.iterdir())
+    assert [] == files.files
+
+
 @pytest.mark.parametrize(("change", "found"), [("lost", "no file"), ("cut", "3")])
 def test_what_a_task_wrote_is_not_there(tmp_path: Path, change: str, found: str) -> None:
     """Files on the disks of other machines, or of other sizes, make no batch."""
