@@ -27,8 +27,8 @@ from timermq.pipeline.spark.archive.archive_log import About, Book
 from timermq.pipeline.spark.archive.archive_log import entries as entries_of
 from timermq.pipeline.spark.archive.batch import Batch
 from timermq.pipeline.spark.archive.day_files import DayFiles
+from timermq.pipeline.spark.archive.directory_lake import DirectoryLake
 from timermq.pipeline.spark.archive.file_sink import FileSink, FileWriter, WrittenFiles
-from timermq.pipeline.spark.archive.lake import DirectoryLake
 from timermq.pipeline.spark.jobs.archive import (
     archive,
     archived_files,

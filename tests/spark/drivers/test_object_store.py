@@ -41,7 +41,7 @@ async def ship(root: str, url: str) -> None:
         is_served=lambda: False,
         keep_ms=0,
         queue_file_size=StoreOptions().mapped_file_size_consume_queue,
-        piece_size=1 << 14,
+        piece_size=1 << 18,
     )
     while not (await shipper.round()).is_settled:
         pass

@@ -20,9 +20,6 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pyarrow.fs as arrow_fs
 
-from timermq.timerstore.disk import Disk
-from timermq.timerstore.os_disk import OsDisk
-
 from .errors import SparkJobError
 
 SCHEMES = ("s3", "gs", "abfs", "abfss")
@@ -102,7 +99,7 @@ def open_ranges(path: str) -> RangeReader:
     """
     if not is_object(path):
         return _LocalFile(path)
-    return _ObjectFile(path)
+    return ObjectFile(path)
 
 
 def read_whole(path: str) -> bytes | None:
@@ -133,11 +130,6 @@ def open_output(path: str) -> Generator[BinaryIO]:
         yield cast("BinaryIO", file)
 
 
-def disk_of(path: str) -> Disk:
-    """The disk of a path, for readers; of an object store it has what they call."""
-    return cast("Disk", ObjectDisk()) if is_object(path) else OsDisk()
-
-
 class _LocalFile:
     """A file of this machine."""
 
@@ -154,7 +146,7 @@ class _LocalFile:
         os.close(self._descriptor)
 
 
-class _ObjectFile:
+class ObjectFile:
     """An object; each read is a request for a range of it."""
 
     def __init__(self, path: str) -> None:
@@ -165,13 +157,19 @@ class _ObjectFile:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         self._size: int = self._file.size()
 
     def size(self) -> int:
+        """Length of the object in bytes."""
         return self._size
 
     def read_at(self, size: int, offset: int) -> bytes:
+        """Bytes from ``offset`` on; fewer at the end of the object.
+
+        Raises:
+            SparkJobError: The object store cannot be read.
+        """
         try:
             # Behind the end of an object no range can be asked for.
             size = min(size, self._size - offset)
@@ -180,65 +178,11 @@ class _ObjectFile:
             self._file.seek(offset)
             return self._file.read(size)
         except OSError as error:
-            raise _unreadable(self._path, error) from error
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class ObjectDisk:
-    """The reading half of ``Disk`` over objects; directories are the beginnings of names."""
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = True) -> ObjectOfDisk:
-        """An object; it is read only."""
-        assert not create
-        assert read_only
-        return ObjectOfDisk(path, _ObjectFile(path))
-
-    def exists(self, path: str) -> bool:
-        """Whether an object is there, or one below the path."""
-        return self._info(path).type != arrow_fs.FileType.NotFound
-
-    def is_dir(self, path: str) -> bool:
-        """Whether there is an object below the path."""
-        return self._info(path).type == arrow_fs.FileType.Directory
-
-    def list_dir(self, path: str) -> list[str]:
-        """Names below a path up to the next slash, sorted; none when there are none."""
-        system, key = system_of(path)
-        selector = arrow_fs.FileSelector(key, allow_not_found=True, recursive=False)
-        try:
-            return sorted(one.base_name for one in system.get_file_info(selector))
-        except OSError as error:
-            raise _unreadable(path, error) from error
-
-    @staticmethod
-    def _info(path: str) -> arrow_fs.FileInfo:
-        system, key = system_of(path)
-        try:
-            return system.get_file_info(key)
-        except OSError as error:
-            raise _unreadable(path, error) from error
-
-
-class ObjectOfDisk:
-    """An object as readers of a ``Disk`` take a file."""
-
-    def __init__(self, path: str, reader: _ObjectFile) -> None:
-        self.path = path
-        self._reader = reader
-
-    def size(self) -> int:
-        """Length of the file in bytes."""
-        return self._reader.size()
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Bytes from ``offset`` on; fewer at the end."""
-        return self._reader.read_at(size, offset)
+            raise unreadable(self._path, error) from error
 
     def close(self) -> None:
         """Let go of the object."""
-        self._reader.close()
+        self._file.close()
 
 
 def system_of(path: str) -> tuple[arrow_fs.FileSystem, str]:
@@ -260,10 +204,11 @@ def _system(scheme: str, authority: str) -> tuple[arrow_fs.FileSystem, str]:
     try:
         return arrow_fs.FileSystem.from_uri(f"{scheme}{SCHEME_MARK}{bucket}?{query}")
     except (OSError, ValueError) as error:
-        raise _unreadable(f"{scheme}{SCHEME_MARK}{bucket}", error) from error
+        raise unreadable(f"{scheme}{SCHEME_MARK}{bucket}", error) from error
 
 
-def _unreadable(path: str, error: Exception) -> SparkJobError:
+def unreadable(path: str, error: Exception) -> SparkJobError:
+    """The error for what an object store refused to be asked."""
     return SparkJobError(
         f"{path}: expected an object store that can be read, found: {' '.join(str(error).split())}"
     )

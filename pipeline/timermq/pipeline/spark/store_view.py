@@ -38,7 +38,8 @@ from ..state.timer_options import TimerOptions
 from .backup_log import BackupPart, load_manifest, pieces_of
 from .errors import SparkJobError
 from .file_part import FilePart
-from .places import disk_of, is_object, object_place, open_ranges
+from .object_disk import disk_of
+from .places import is_object, object_place, open_ranges
 
 
 @attrs.frozen(kw_only=True)

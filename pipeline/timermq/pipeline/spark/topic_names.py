@@ -17,7 +17,7 @@ from timermq.timerstore.config_file import load_json
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
 
-from .places import disk_of
+from .object_disk import disk_of
 
 UNKNOWN = "hash %d"
 """The stand-in for a topic whose name is not known."""

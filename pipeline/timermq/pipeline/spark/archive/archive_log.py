@@ -27,7 +27,8 @@ from timermq.timerstore.errors import StoreLockedError
 from ...clock.clock import SystemClock
 from ..errors import SparkJobError
 from .batch import ArchivedFile, Batch
-from .lake import Lake, lake_of
+from .lake import Lake
+from .lake_place import lake_of
 from .moved_files import finish_move
 
 SUFFIX = ".parquet"

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from ..errors import SparkJobError
 from .archive_log import Run
 from .batch import ArchivedFile
-from .lake import Lake, lake_of
+from .lake import Lake
+from .lake_place import lake_of
 
 PARTITION_COLUMNS = ("date", "topic_name")
 """Columns whose values are in the names of folders, and not in the files."""

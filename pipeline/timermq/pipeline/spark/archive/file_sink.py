@@ -19,7 +19,7 @@ from ..worker import keep_imports
 from .archive_log import Run, commit, has_entry
 from .batch import ArchivedFile
 from .day_files import DayFiles
-from .lake import lake_of
+from .lake_place import lake_of
 
 SINK = "timermq.archive_files"
 

@@ -19,7 +19,7 @@ from ..archive.archive_log import ABOUT, About, Book, Run, entries, is_archive
 from ..archive.batch import Batch
 from ..archive.day_files import PARTITION_COLUMNS
 from ..archive.file_sink import SINK, FileSink
-from ..archive.lake import lake_of
+from ..archive.lake_place import lake_of
 from ..archive.messages import SOURCE, ArchiveSource
 from ..errors import SparkJobError
 from ..options import absolute

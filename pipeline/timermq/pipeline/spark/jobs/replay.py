@@ -24,7 +24,7 @@ from timermq.timerstore.record_spans import RecordError
 
 from ..archive.archive_log import entries, is_archive
 from ..archive.batches import listed_paths, portions
-from ..archive.lake import DirectoryLake
+from ..archive.directory_lake import DirectoryLake
 from ..errors import SparkJobError
 from ..sink import JobReport, SinkOptions
 from ..sink.job_report import was_handed_over

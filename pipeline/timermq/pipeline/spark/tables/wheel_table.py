@@ -21,7 +21,8 @@ from timermq.timerlog import UNIT, TimerUnit, numbers_in_slot
 from timermq.wheel import NO_POS, SLOT, Slots
 
 from ..file_part import FilePart
-from ..places import RangeReader, disk_of
+from ..object_disk import disk_of
+from ..places import RangeReader
 from ..store_view import LogView, StoreView
 from .declaration import Column, Table, layout_columns
 from .source import TableReader, TableSource, cut

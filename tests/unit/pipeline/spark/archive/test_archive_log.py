@@ -22,7 +22,7 @@ from timermq.pipeline.spark.archive.archive_log import (
 from timermq.pipeline.spark.archive.archive_log import entries as entries_of
 from timermq.pipeline.spark.archive.batch import ArchivedFile, Batch
 from timermq.pipeline.spark.archive.day_files import DayFiles
-from timermq.pipeline.spark.archive.lake import DirectoryLake
+from timermq.pipeline.spark.archive.directory_lake import DirectoryLake
 
 ABOUT = About("delivered", internal=False)
 DAYS = ("2026-01-01", "2026-01-02")

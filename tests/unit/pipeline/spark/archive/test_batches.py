@@ -10,7 +10,7 @@ from timermq.pipeline.spark.archive.archive_log import About, Book, commit
 from timermq.pipeline.spark.archive.archive_log import entries as entries_of
 from timermq.pipeline.spark.archive.batch import ArchivedFile, Batch
 from timermq.pipeline.spark.archive.batches import Portion, listed_paths, portions
-from timermq.pipeline.spark.archive.lake import DirectoryLake
+from timermq.pipeline.spark.archive.directory_lake import DirectoryLake
 
 SAID = {"from_ms": 0, "to_ms": 9, "shift_ms": 1, "topics": list[str]()}
 TOPICS = ("topic_name=A", "topic_name=B")

@@ -17,7 +17,8 @@ from timermq.pipeline.spark.archive.archive_log import (
     commit,
     entries,
 )
-from timermq.pipeline.spark.archive.lake import Lake, lake_of
+from timermq.pipeline.spark.archive.lake import Lake
+from timermq.pipeline.spark.archive.lake_place import lake_of
 from unit.pipeline.spark.archive.test_archive_log import DAYS, written
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
-from ...places import disk_of
+from ...object_disk import disk_of
 from ...store_view import StoreView
 from .queues import Settled
 
