@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.fs as arrow_fs
 import pytest
 import trio
+from pyspark.sql.streaming.datasource import ReadMaxRows
 from trio.testing import MockClock
 
 from damaged_stores import LATER_MS, small_image
@@ -17,6 +19,7 @@ from simulation.staged_service import SMALL_FILES
 from timermq.backup.directory_target import DirectoryTarget
 from timermq.backup.shipper import Shipper
 from timermq.pipeline.spark import SparkJobError, StoreView
+from timermq.pipeline.spark.log_stream import LogStream
 from timermq.pipeline.spark.options import ReadOptions, store_path
 from timermq.pipeline.spark.tables.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.tables.delivered_table import DeliveredReader
@@ -164,6 +167,43 @@ def test_a_backup(store: str, tmp_path: Path, port: int) -> None:
             assert expected == rows_of(reader, place, partitions=3)
         view = StoreView.of(place)
         assert len(CommitLogReader(ReadOptions(path=place), ["topic"]).spans(view)) > 1
+
+
+def test_a_backup_that_grows(store: str, tmp_path: Path) -> None:
+    """A stream of it goes on where it was; what is not shipped yet comes with a later batch."""
+    directory = trio.run(ship_store, store, str(tmp_path / "backup"))
+    reader = CommitLogReader(ReadOptions(path=directory), ["phy_offset"])
+    stream, found = LogStream(reader), list[int]()
+
+    start = stream.initialOffset()
+    while (end := stream.latestOffset(start, ReadMaxRows(30))) != start:
+        for partition in stream.partitions(start, end):
+            for batch in stream.read(partition):
+                found += batch.column(0).to_pylist()
+        start = end
+
+    assert [row["phy_offset"] for row in rows_of(CommitLogReader, store, "phy_offset")] == found
+    assert start == stream.reportLatestOffset()
+
+
+def test_a_backup_of_a_damaged_store(store: str, tmp_path: Path) -> None:
+    """Damage is shipped as it is: it is refused, or told, and reading goes on behind it."""
+    root = shutil.copytree(store, tmp_path / "store")
+    before = rows_of(CommitLogReader, store, "phy_offset", "total_size")
+    at = before[len(before) // 2]["phy_offset"]
+    with Path(root, "commitlog", f"{0:020d}").open("r+b") as segment:
+        segment.seek(at)
+        segment.write(b"\xff" * 40)
+    directory = trio.run(ship_store, str(root), str(tmp_path / "backup"))
+
+    with pytest.raises(SparkJobError, match=f"position {at}: "):
+        rows_of(CommitLogReader, directory)
+    rows = rows_of(
+        CommitLogReader, directory, "phy_offset", "total_size", "damage", damage="report"
+    )
+    told = [row for row in rows if row["damage"] is not None]
+    assert [at] == [row["phy_offset"] for row in told]
+    assert before == [{name: row[name] for name in before[0]} for row in rows]
 
 
 def test_what_a_backup_has_not(store: str, tmp_path: Path) -> None:
