@@ -70,7 +70,7 @@ def object_place(directory: str, place: str | None = None) -> str | None:
         )
     options = {**(_of_environment() if scheme == "s3" else {}), **dict(parse_qsl(url.query))}
     query = urlencode(sorted(options.items()), safe=":", quote_via=quote)
-    key = posixpath.normpath(url.path).strip("/.")
+    key = posixpath.normpath(f"/{url.path}").lstrip("/")
     return f"{scheme}{mark}{url.netloc}{OPTIONS_MARK}{query}/{key}".rstrip("/")
 
 

@@ -126,6 +126,23 @@ def test_the_place_in_full(store: str, port: int, monkeypatch: pytest.MonkeyPatc
     )
 
 
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("s3://b", "s3://b;"),
+        ("s3://b//a/x/../.c./", "s3://b;/a/.c."),
+        ("s3://b/a?region=r", "s3://b;region=r/a"),
+        ("gs://b/a", "gs://b;/a"),
+    ],
+)
+def test_places(monkeypatch: pytest.MonkeyPatch, url: str, place: str) -> None:
+    """A URL has one spelling for all processes, and that one stays as it is."""
+    for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert [place] * 2 == [store_path(url), store_path(store_path(url))]
+
+
 def test_a_place_with_credentials() -> None:
     """They would stand in messages and in Spark's plans."""
     with pytest.raises(SparkJobError, match="expected no credentials in it") as caught:
