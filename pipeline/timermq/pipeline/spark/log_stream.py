@@ -21,7 +21,6 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from .errors import SparkJobError
-from .file_part import FilePart
 from .log_places import LogSpan, log_spans
 from .named_stores import NamedStore, named_stores
 from .options import ReadOptions
@@ -189,7 +188,7 @@ def place_behind(view: StoreView, low: int, high: int, count: int) -> int:
     """
     end, most_py = low, low + BATCH_BYTES
     for start, first, last in view.log.segments(low, high):
-        part = FilePart(view.log.path(start), start, first, last)
+        part = view.log.part(start, first, last)
         for found in chunks(part, start + view.log.segment_size):
             if isinstance(found, Damage):
                 # Its batch says so, or passes it over: up to here it is bounded.

@@ -98,7 +98,7 @@ def rebuild(
         SparkJobError: The commit log is damaged; nothing was changed.
         OSError: The disk refused.
     """
-    root = one_store(store, "rebuild").root
+    root = absolute(one_store(store, "rebuild").root)
     if install_files == (out is not None):
         raise SparkJobError("rebuild: expected either a directory for the new files, or to install")
     disk = OsDisk()

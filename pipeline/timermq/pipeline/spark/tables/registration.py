@@ -46,8 +46,8 @@ def read_table(
     Args:
         spark: A session that the tables are registered in.
         name: ``timermq.…``.
-        store: The directory, as driver and executors see it, a pattern, ``NAME=DIR``, or a list of
-            these; a relative one is below this process's own.
+        store: The directory, as driver and executors see it, a URL of an object store, a pattern,
+            ``NAME=DIR``, or a list of these; a relative one is below this process's own.
         options: As in docs/pipeline.md; None is as not given, moments may be datetimes with a zone.
 
     Raises:
