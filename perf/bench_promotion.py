@@ -1,8 +1,9 @@
 """How long does a follower need to lead, with a million pending messages?
 
 A master with so many is followed until the follower has them on its wheel, and messages are sent
-for a while. It is killed with SIGKILL, and the follower promoted. Counted are the seconds from the
-request to its answer, and to the first message that the new master stores.
+for a while. It is killed with SIGKILL, and the follower promoted. Counted are the milliseconds that
+the broker takes to lead, and the seconds from the start of the command to its end, and to the first
+message that the new master stores.
 
 Run: ``python perf/bench_promotion.py [--pending N] [--seconds S] [--keep]``. A million takes two
 minutes and 3 GB of disk.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import socket
 import subprocess
 import sys
@@ -31,6 +33,8 @@ from timermq.client import ClientError, Producer
 PENDING = 1_000_000
 SECONDS = 10.0
 """Seconds for which messages are sent while the follower has all."""
+IDLE_SECONDS = 30.0
+"""Seconds for which nothing is sent then."""
 WAIT_SECONDS = 900.0
 SEND_PAUSE = 0.02
 DELAY = datetime.timedelta(seconds=1)
@@ -50,12 +54,12 @@ class Served:
     def __init__(self, store: Path, *flags: str) -> None:
         self.address = f"127.0.0.1:{free_port()}"
         self.namesrv = f"127.0.0.1:{free_port()}"
-        self._log = store.with_suffix(".log")
+        self.log = store.with_suffix(".log")
         command = [*PROGRAM, "serve", "--store", str(store), "--listen", self.address]
         command += ["--namesrv-listen", self.namesrv, "--set", "vip_listen_enable=false"]
-        with self._log.open("wb") as output:
+        with self.log.open("wb") as output:
             self.process = subprocess.Popen([*command, *flags], stdout=output, stderr=output)
-        wait(lambda: b"broker ready" in self._log.read_bytes())
+        wait(lambda: b"broker ready" in self.log.read_bytes())
 
 
 def wait(is_so: Callable[[], bool]) -> None:
@@ -69,6 +73,13 @@ def wait(is_so: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(0.1)
+
+
+def took_ms(broker: Served) -> int | None:
+    """How long the broker itself took to lead, by its log."""
+    lines = broker.log.read_text().splitlines()
+    took = [json.loads(line) for line in lines if '"took_ms"' in line]
+    return took[-1]["took_ms"] if took else None
 
 
 def pending_of(broker: Served) -> int:
@@ -129,7 +140,8 @@ def measure(pending: int, seconds: float) -> dict[str, object]:
         try:
             wait(lambda: trio.run(is_level, master, follower))
             wait(lambda: pending_of(follower) >= pending)
-            sent = trio.run(send_on, master, seconds) if seconds else 0
+            sent = trio.run(send_on, master, seconds)
+            time.sleep(IDLE_SECONDS)
             wait(lambda: trio.run(is_level, master, follower))
             master.process.kill()
             master.process.wait()
@@ -146,6 +158,7 @@ def measure(pending: int, seconds: float) -> dict[str, object]:
                 "pending": pending,
                 "sent_meanwhile": sent,
                 "said": done.stdout.strip() or done.stderr.strip(),
+                "broker_ms": took_ms(follower),
                 "promoted_seconds": round(promoted, 2),
                 "first_stored_seconds": round(time.monotonic() - begun, 2),
             }

@@ -81,6 +81,7 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
         "transactionCheckInterval=10000\n"
         "transactionCheckMax=3\n"
         "slaveReadEnable=true\n"
+        "useEpollNativeSelector=true\n"
         "brokerRole=ASYNC_MASTER\n"
         "timerRocksDBEnable=true\n"
         "timerWheelSnapshotFlush=true\n"
@@ -89,7 +90,7 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
     values = {row["key"]: row["value"] for row in ran.rows if row["source"] == "file"}
 
     assert 0 == ran.code
-    assert "timermq: warning: broker.conf: not known here: slaveReadEnable\n" == ran.err
+    assert "timermq: warning: broker.conf: not known here: useEpollNativeSelector\n" == ran.err
     assert values == {
         "broker_cluster_name": "DefaultCluster",
         "broker_name": "broker-b",
@@ -104,6 +105,9 @@ def test_broker_conf(timermq: RunProgram, tmp_path: Path) -> None:
         "transaction_time_out_ms": 5_000,
         "transaction_check_interval_ms": 10_000,
         "transaction_check_max": 3,
+        "slave_read_enable": True,
+        "broker_role": "ASYNC_MASTER",
+        "broker_id": 0,
     }
 
 

@@ -85,11 +85,11 @@ def imports_of(*words: str) -> Imports:
         ("explain --help", 225, {*CLIENT, "rich"}),
         ("quarantine --help", 225, {*CLIENT, "rich"}),
         ("check-history --help", 225, {*CLIENT, "rich"}),
-        ("config --help", 300, SETTINGS),
-        ("store --help", 590, {*SETTINGS, "numpy"}),
-        ("backup --help", 470, {*SETTINGS, "numpy"}),
-        ("restore --help", 605, {*SETTINGS, "numpy"}),
-        ("spark --help", 345, SETTINGS),
+        ("config --help", 310, SETTINGS),
+        ("store --help", 605, {*SETTINGS, "numpy"}),
+        ("backup --help", 475, {*SETTINGS, "numpy"}),
+        ("restore --help", 615, {*SETTINGS, "numpy"}),
+        ("spark --help", 355, SETTINGS),
     ],
 )
 def test_imports_of_a_verb(words: str, count_max: int, large: set[str]) -> None:

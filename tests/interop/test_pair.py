@@ -203,7 +203,7 @@ def test_the_master_is_killed_under_load(pair: Pair, start: StartBroker, tmp_pat
 
 @pytest.mark.slow
 def test_a_planned_switch_under_load(pair: Pair) -> None:
-    """The lead goes to the follower and back: nothing is lost, nothing twice, hardly a gap."""
+    """DEMOTE: the lead goes over and back: nothing is lost, nothing comes twice, hardly a gap."""
     load = Load(pair.namesrv)
     took: list[float] = []
 

@@ -114,6 +114,11 @@ def run(args: argparse.Namespace) -> int:
     if configuration.ignored:
         log.warning("broker.conf has keys that are not known here", keys=configuration.ignored)
     if args.brokers is not None:
+        if not configuration.broker.first_role.is_master:
+            raise ConfigurationError(
+                "--brokers: expected masters, found brokers that follow one (broker_role, follow): "
+                "start a follower for each master"
+            )
         from .supervisor.serving import run_brokers
 
         return run_brokers(args, configuration)
@@ -158,7 +163,16 @@ def tell_of_others(root: str, options: BrokerOptions) -> None:
     rules = options.acl_file
     if options.acl_enable and rules is not None and _is_open_to_others(rules):
         log.warning("file of accounts is open to others", path=rules, remedy=f"chmod o= {rules}")
-    for key in (options.tls_server_key_path, options.tls_client_key_path):
+    secret = options.ha_secret_file
+    if secret is not None and _is_open_to_others(secret):
+        log.warning(
+            "secret of replicas is open to others", path=secret, remedy=f"chmod o= {secret}"
+        )
+    for key in (
+        options.tls_server_key_path,
+        options.tls_client_key_path,
+        options.ha_tls_key_path or options.ha_tls_cert_path,
+    ):
         if key is not None and _is_open_to_others(key):
             log.warning(
                 "key of a certificate is open to others", path=key, remedy=f"chmod o= {key}"

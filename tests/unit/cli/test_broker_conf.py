@@ -84,18 +84,19 @@ def test_a_store_of_other_files(name: str, served: str, other: str, what: str) -
         parse_broker_conf(f"# one\n{name}={other}", KNOWN, {})
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [("brokerRole=SLAVE", "ASYNC_MASTER or SYNC_MASTER"), ("brokerId=1", "0")],
-)
-def test_a_slave_is_refused(line: str, expected: str) -> None:
-    """It would register as the master of its name, beside the real one."""
-    name = line.partition("=")[0]
-    masters = "brokerRole=ASYNC_MASTER\nbrokerRole=SYNC_MASTER\nbrokerId=0"
+def test_the_role_of_a_slave() -> None:
+    """It follows as RocketMQ's would, and never registers as the master of its name."""
+    known = {"broker_role", "broker_id", "ha_master_address", "slave_read_enable"}
+    lines = "brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress=m:10912\nslaveReadEnable=true"
+    conf = parse_broker_conf(lines, known, {})
 
-    assert () == parse_broker_conf(masters, KNOWN, {}).unknown
-    with pytest.raises(ConfigurationError, match=f"line 1: {name}: expected {expected}: timermq"):
-        parse_broker_conf(line, KNOWN, {})
+    assert conf.unknown == ()
+    assert conf.values == {
+        "broker_role": "SLAVE",
+        "broker_id": "1",
+        "ha_master_address": "m:10912",
+        "slave_read_enable": "true",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(TOLD_BY_FILES))

@@ -87,7 +87,9 @@ async def test_another_error_is_not_waited_for(autojump_clock: MockClock) -> Non
 
 
 class Served:
-    """A broker that serves for a moment."""
+    """A broker that serves for a moment, and does not follow another one afterwards."""
+
+    next_life = None
 
     def __init__(self, acts: list[str]) -> None:
         self._acts = acts
@@ -128,18 +130,24 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
     rules.touch(mode=0o644)
     key = tmp_path / "key.pem"
     key.touch(mode=0o644)
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o644)
     guarded = attrs.evolve(
         BROKER,
         acl_enable=True,
         acl_file=str(rules),
         tls_server_cert_path="cert.pem",
         tls_server_key_path=str(key),
+        ha_secret_file=str(secret),
+        ha_tls_cert_path=str(key),
+        ha_tls_trust_cert_path="trust.pem",
     )
     with capture_logs() as logs:
         tell_of_others(str(store), guarded)
         store.chmod(0o700)
         rules.chmod(0o640)
         key.chmod(0o600)
+        secret.chmod(0o600)
         tell_of_others(str(store), guarded)
         tell_of_others(str(store), attrs.evolve(BROKER, namesrv_listen_host="10.0.0.1"))
         tell_of_others(str(tmp_path / "none"), BROKER)
@@ -147,6 +155,8 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
     assert [one["event"] for one in logs] == [
         "store is open to others",
         "file of accounts is open to others",
+        "secret of replicas is open to others",
+        "key of a certificate is open to others",
         "key of a certificate is open to others",
         "open to all: no access control",
     ]

@@ -296,14 +296,17 @@ class Followers:
     def reached(self) -> int:
         """What stands before it is on as many replicas as an answer waits for.
 
-        With ``confirm=replicated`` on all that are in sync, too: each of them may have to lead.
+        With ``confirm=replicated`` or a guard on all that are in sync, too: each of them may have
+        to lead.
         """
         others = self._options.in_sync_replicas - 1
         log_end = self._log.max_offset
         if others > 0:
             acknowledged = sorted((one.acknowledged for one in self._linked), reverse=True)
             log_end = acknowledged[others - 1] if len(acknowledged) >= others else -1
-        return log_end if self.is_confirmed_alone else min(log_end, self.confirm_offset())
+        if self.is_confirmed_alone and self.guard is None:
+            return log_end
+        return min(log_end, self.confirm_offset())
 
     def may_have(self) -> bool:
         """Whether so many followers are near enough that an answer waits for them."""

@@ -1,8 +1,9 @@
-"""``config/timermqRole.json``: the role that a broker took last, other than its settings say.
+"""``timermq-role.json``: the role that a broker took last, other than its settings say.
 
 Settings name the role of a first start. A promotion, a planned switch and a fence change it while
 the broker runs, and the next start goes on from there: a promoted follower does not go back to the
-master that it was started to follow. Without the file the settings count.
+master that it was started to follow. Without the file the settings count. It is no table of
+``config/``: a backup leaves it out, for a restored store is another replica, or none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from timermq.timerstore.errors import StoreFormatError
 
 from .role import BrokerRole
 
-PATH = "config/timermqRole.json"
+PATH = "timermq-role.json"
 PEERS_MAX = 16
 """Addresses of other replicas that are kept, the newest."""
 

@@ -163,9 +163,11 @@ class Succession:
             if not force:
                 await self._check_master_gone()
                 self._check_complete()
-            missing = self.link().behind()
+            missing, begun = self.link().behind(), trio.current_time()
             await self._take_lead(self.epochs.epochs.last_number)
-            log.warning("promoted", epoch=self.epochs.epochs.last_number, missing_bytes=missing)
+            took_ms = round(1000 * (trio.current_time() - begun))
+            number = self.epochs.epochs.last_number
+            log.warning("promoted", epoch=number, missing_bytes=missing, took_ms=took_ms)
         return self.report()
 
     async def take_over(self, offset: int, epoch: int) -> EpochReport:
@@ -263,9 +265,10 @@ class Succession:
             self.epochs.begin(Epoch(number, self.store.commit_log.max_offset))
             self.role.master_address = None
             self.stand_alone()
+            # Before the role: name servers are told of both together.
+            self.reign(number)
 
         await self.lead(self.promoted_role, begin)
-        self.reign(number)
 
     # -- from the lead --------------------------------------------------------------------------
 

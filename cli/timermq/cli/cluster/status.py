@@ -22,8 +22,8 @@ from ..arguments import OneLineParser, add_json
 from ..broker_link import BrokerLink, KnownBroker, call_brokers
 from ..client_access import ClientAccess, add_client_access
 from ..exit_code import DONE, FAILED
+from ..formatting import size, span
 from ..output import Row, print_json, print_table
-from ..top.formatting import size, span
 
 ANSWER_TIMEOUT = 5.0
 """Seconds that a broker has to answer; it does so from memory."""
@@ -150,13 +150,13 @@ def with_replicas(row: BrokerRow, status: HaStatus) -> BrokerRow:
 
 
 def _following(client: _Client) -> str:
-    """How a follower stands: ``follows``, ``follows, 340 B behind for 2.1s``, or why not."""
+    """How a follower stands: ``follows``, with how many bytes behind for how long, or why not."""
     if not client.activated:
         return f"does not follow: {client.error or 'no link to the master'}"
     if not client.behind:
         return FOLLOWS
-    text = f"{FOLLOWS}, {size(client.behind)} behind"
-    return text if client.behindMs is None else f"{text} for {span(client.behindMs)}"
+    text = f"{FOLLOWS}, {client.behind} bytes behind"
+    return text if client.behindMs is None else f"{text} for {client.behindMs} ms"
 
 
 class _Link(msgspec.Struct):

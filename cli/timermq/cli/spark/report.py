@@ -17,9 +17,9 @@ import attrs
 from timermq.pipeline.clock.clock import SystemClock
 
 from ..arguments import OneLineParser, moment, positive
+from ..formatting import size, span
 from ..moment import format_duration, format_moment
 from ..output import console, print_json, visible
-from ..top.formatting import size, span
 from .session import add_out, add_precision, add_session_flags, add_stores, session_for
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Broker number ``i`` (from 0) of ``timermq serve --brokers N`` has the name ``NAME-i``, the store
 ``DIR/NAME-i`` and the port ``listen_port + 10 i``. Ports beside it belong to the broker too: its
-VIP channel is two below, its HA address one above. The first broker is the name server of all.
+VIP channel is two below, and by default its followers come to the one above. The first broker is
+the name server of all.
 """
 
 from __future__ import annotations
@@ -103,6 +104,8 @@ def _settings(configuration: Configuration, number: int) -> dict[str, str]:
     if broker.advertised_port is not None:
         port = _counted_on("advertised_port", broker.advertised_port, number)
         settings["advertised_port"] = str(port)
+    if broker.ha_port is not None:
+        settings["ha_listen_port"] = str(_counted_on("ha_listen_port", broker.ha_port, number))
     namesrv = broker.namesrv_addr
     if namesrv is None and number and broker.serves_namesrv:
         namesrv = _reached(broker.namesrv_listen_host, broker.namesrv_listen_port)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from timermq.remoting import Counters, Snapshot
 
-from . import formatting
+from .. import formatting
 from .history import Figures
 from .slot_list import lists, messages
 from .view import HEIGHT, MARGIN, WIDTHS_MS, Focus, View

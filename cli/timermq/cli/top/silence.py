@@ -13,7 +13,7 @@ import trio
 from timermq.client import Watch
 from timermq.remoting import Snapshot
 
-from . import formatting
+from .. import formatting
 
 SILENCE_SHOWN = 2.0
 """Seconds without a snapshot, which come four times a second, until it is said."""

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from timermq.remoting import Snapshot
 
-from . import formatting
+from .. import formatting
 from .view import WIDTH, Focus, Opened, PendingRow, View
 
 BAR = "▏▎▍▌▋▊▉█"

@@ -9,7 +9,7 @@ import attrs
 
 from timermq.remoting import Snapshot
 
-from . import formatting
+from .. import formatting
 from .merged_snapshot import merge_snapshots
 from .view import View
 

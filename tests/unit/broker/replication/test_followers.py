@@ -184,6 +184,26 @@ async def test_a_guard_agrees_before_the_set_is_in_force() -> None:
     assert stage.followers.confirm_offset() == 150
 
 
+async def test_with_a_guard_an_answer_waits_for_all_that_may_lead() -> None:
+    """One whose link has ended may be chosen until the guard has agreed to do without it."""
+    stage = scene(in_sync_replicas=2)
+
+    async def guard(_ids: frozenset[int | None]) -> bool:
+        return True
+
+    stage.grow(100)
+    stage.followers.guard = guard
+    gone, other = stage.link(100, 1), stage.link(100, 2, "h:2")
+    await stage.followers.agree()
+    stage.followers.remove(gone)
+    stage.grow(50)
+    stage.copy(other)
+
+    assert stage.followers.reached() == 100
+    await stage.followers.agree()
+    assert stage.followers.reached() == 150
+
+
 def test_cleaning_leaves_what_a_follower_lacks() -> None:
     """Within a bound: one that is further behind must not fill the master's disk."""
     stage = scene(ha_pinned_size_max=1_500)

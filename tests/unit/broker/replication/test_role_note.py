@@ -32,8 +32,8 @@ def test_the_note_is_kept() -> None:
 def test_a_damaged_note_is_refused(text: str) -> None:
     """A broker that does not know whether it leads does not start."""
     disk = MemoryDisk()
-    disk.make_dirs("/store/config")
-    path = "/store/config/timermqRole.json"
+    disk.make_dirs("/store")
+    path = "/store/timermq-role.json"
     file = disk.open(path, create=True)
     file.write(0, text.encode())
     with pytest.raises(StoreFormatError, match=path):

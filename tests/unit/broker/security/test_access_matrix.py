@@ -84,6 +84,9 @@ GOOD_CODES: dict[int, int] = {
     RequestCode.SEND_REPLY_MESSAGE_V2: 207,
     # Statistics are read every ten seconds, while connections are there: here none is.
     RequestCode.VIEW_BROKER_STATS_DATA: 1,
+    # A broker without replicas leads already, and has none to hand over to.
+    RequestCode.PROMOTE: 604,
+    RequestCode.DEMOTE: 604,
 }
 """What they are answered with, but for 0."""
 

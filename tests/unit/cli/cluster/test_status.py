@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from timermq.cli.broker_link import KnownBroker
@@ -95,3 +97,22 @@ def test_what_is_no_state_of_replicas() -> None:
     """The broker is to blame, by its address."""
     with pytest.raises(MalformedAnswerError, match="h:1: HA status"):
         decode_ha_status(b"[", "h:1")
+
+
+@pytest.mark.parametrize(
+    ("client", "state"),
+    [
+        ({"activated": True, "behind": 0, "behindMs": 0}, "follows"),
+        ({"activated": True, "behind": 9, "behindMs": 40}, "follows, 9 bytes behind for 40 ms"),
+        ({"activated": True, "behind": 9, "behindMs": None}, "follows, 9 bytes behind"),
+        ({"activated": True}, "follows"),
+        ({"activated": False, "error": "LINK: no"}, "does not follow: LINK: no"),
+        ({"activated": False}, "does not follow: no link to the master"),
+    ],
+    ids=["level", "behind", "never level", "rocketmq", "error", "no link"],
+)
+def test_how_a_follower_stands(client: dict[str, object], state: str) -> None:
+    """Its state says it; RocketMQ's slaves tell of their link alone."""
+    body = json.dumps({"master": False, "haClientRuntimeInfo": client}).encode()
+    row = row_of(KnownBroker("b", "1", "h:1", "c"), {}, 0)
+    assert with_replicas(row, decode_ha_status(body, "h:1")).state == state

@@ -52,6 +52,18 @@ def test_names_stores_and_ports_count_on(tmp_path: Path) -> None:
     assert plans[1].flags()[0] == "--set=broker_name=broker-a-1"
 
 
+def test_each_has_a_port_for_its_followers(tmp_path: Path) -> None:
+    """If the settings ask for one."""
+    for settings, ports in (
+        ({}, [None, None]),
+        ({"ha_listen_port": "12000"}, ["12000", "12010"]),
+        ({"broker_role": "SYNC_MASTER"}, ["10912", "10922"]),
+    ):
+        plans = plan_brokers(configured(tmp_path, **settings), 2)
+
+        assert ports == [one.settings.get("ha_listen_port") for one in plans]
+
+
 def test_a_name_server_on_all_addresses_is_reached_by_loopback(tmp_path: Path) -> None:
     """An address to listen on is not always one to connect to."""
     found = {

@@ -17,8 +17,8 @@ from rich.live import Live
 from trio.testing import MockClock
 
 from scripted_server import BROKER, Network, Server, always
+from timermq.cli import formatting
 from timermq.cli.client_access import ClientAccess
-from timermq.cli.top import formatting
 from timermq.cli.top.live import FRAME_INTERVAL, LiveTop
 from timermq.cli.top.screen import screen_lines
 from timermq.cli.top.silence import next_snapshot

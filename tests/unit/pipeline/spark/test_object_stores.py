@@ -260,7 +260,7 @@ def test_a_backup_that_grows(store: str, tmp_path: Path) -> None:
     """A stream of it goes on where it was; what is not shipped yet comes with a later batch."""
     directory = trio.run(ship_store, store, str(tmp_path / "backup"))
     reader = CommitLogReader(ReadOptions(path=directory), ["phy_offset"])
-    stream, found = LogStream(reader), list[int]()
+    stream, found = LogStream(reader), list[int | None]()
 
     start = stream.initialOffset()
     while (end := stream.latestOffset(start, ReadMaxRows(30))) != start:

@@ -122,7 +122,7 @@ class _Feed:
 
 
 def _let_go(feeds: Sequence[_Feed], each: Sequence[SinkOptions]) -> None:
-    """End all threads, and drop what those staged that had come to their end."""
+    """End all threads; those that had staged all of their rows abort their jobs."""
     failed = SparkJobError(f"{NAME}: expected all brokers to take their rows, found one that fails")
     for feed, options in zip(feeds, each, strict=True):
         with suppress(Exception):  # the first failure is the one to tell

@@ -76,7 +76,7 @@ class ScheduleTask:
         self._sum = RowSum(columns)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
-        """Stage the rows that Spark hands over, as ``stage`` says."""
+        """Stage all rows of some batches, as ``stage`` does."""
         return self.stage(portions(batches, self._columns))
 
     def stage(self, given: Iterator[Portion]) -> StagedRows:

@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 
-from timermq.cli.top import formatting
+from timermq.cli import formatting
 
 NOW_MS = 1_795_255_387_250
 

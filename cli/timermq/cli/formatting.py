@@ -1,4 +1,4 @@
-"""Numbers and times as the screen writes them: short, and never wider than their place."""
+"""Numbers and times as screens and tables write them: short, and never wider than their place."""
 
 from __future__ import annotations
 
