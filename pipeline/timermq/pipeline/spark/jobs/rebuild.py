@@ -27,7 +27,7 @@ from ...recovery.store_sizes import measure
 from ...state.timer_options import TimerOptions
 from ..errors import SparkJobError
 from ..named_stores import one_store
-from ..options import absolute
+from ..options import absolute, store_patterns
 from ..rebuild.cancelled import cancelled_orders
 from ..rebuild.entries import SOURCE, RebuildSource
 from ..rebuild.install import install
@@ -95,10 +95,13 @@ def rebuild(
     Raises:
         StoreLockedError: A broker serves the store.
         NoStoreError: There is none.
-        SparkJobError: The commit log is damaged; nothing was changed.
+        SparkJobError: The commit log is damaged, or in an object store; nothing was changed.
         OSError: The disk refused.
     """
-    root = absolute(one_store(store, "rebuild").root)
+    stores = store_patterns(store)
+    for one in stores:
+        absolute(one.directory)  # nothing can be installed in an object store
+    root = one_store(stores, "rebuild").root
     if install_files == (out is not None):
         raise SparkJobError("rebuild: expected either a directory for the new files, or to install")
     disk = OsDisk()
