@@ -166,7 +166,7 @@ def test_what_is_served_is_refused(spark: SparkSession, image: Image, tmp_path: 
 
 def test_an_object_store_is_refused(spark: SparkSession) -> None:
     """It is not even asked what is there."""
-    with pytest.raises(SparkJobError, match="^s3://.* expected a directory of this machine"):
+    with pytest.raises(SparkJobError, match=r"^s3://.* expected a directory of this machine"):
         installed(spark, "s3://bucket/store", SMALL, LATER_MS)
 
 
