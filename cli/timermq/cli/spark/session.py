@@ -49,10 +49,12 @@ def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
         is_read: And no more than that; a job that writes wants it for itself.
     """
     whether = (
-        "or s3://BUCKET/PREFIX; it may be served" if is_read else "one that is served is refused"
+        ", or s3://BUCKET/PREFIX; it may be served"
+        if is_read
+        else "; one that is served is refused"
     )
     store = parser.add_argument(
-        "--store", required=True, metavar="DIR", help=f"the store's directory, {whether}"
+        "--store", required=True, metavar="DIR", help=f"the store's directory{whether}"
     )
     complete_directories(store)
 
