@@ -30,6 +30,7 @@ from timermq.pipeline.clock.clock import SystemClock
 from timermq.pipeline.records.cancel_verdict import Wanted
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.spark import read_table, register, spark_session
+from timermq.pipeline.spark.level_spans import LevelSpan
 from timermq.pipeline.spark.options import ReadOptions
 from timermq.pipeline.spark.store_view import StoreView
 from timermq.pipeline.spark.tables.pending_table import PendingReader, PendingSpan
@@ -123,7 +124,7 @@ def planned(view: StoreView, window: Mapping[str, Any]) -> dict[str, object]:
     plan_bytes = bytes_read() - before
     sizes = [len(pickle.dumps(span)) for span in spans]
 
-    def run(spans: list[PendingSpan]) -> int:
+    def run(spans: list[PendingSpan | LevelSpan]) -> int:
         return sum(batch.num_rows for span in spans for batch in reader.batches(span))
 
     before = bytes_read()

@@ -164,6 +164,12 @@ def test_what_is_served_is_refused(spark: SparkSession, image: Image, tmp_path: 
     assert before == read_image(OsDisk(), root)
 
 
+def test_an_object_store_is_refused(spark: SparkSession) -> None:
+    """It is not even asked what is there."""
+    with pytest.raises(SparkJobError, match=r"^s3://.* expected a directory of this machine"):
+        installed(spark, "s3://bucket/store", SMALL, LATER_MS)
+
+
 def test_a_damaged_log_is_refused(spark: SparkSession, image: Image, tmp_path: Path) -> None:
     """The error says where the log is damaged; the timer files stay as they are."""
     root = unpack(image, tmp_path)

@@ -20,7 +20,7 @@ from spark.test_schedule_verbs import Run, now_ms
 from spark.test_schedule_verbs import run as run
 from timermq.pipeline.spark import read_table
 from timermq.pipeline.spark.archive.archive_log import About, Book
-from timermq.pipeline.spark.jobs.archive import archive, messages, write_by_day
+from timermq.pipeline.spark.jobs.archive import archive, messages, write_files
 from timermq.timerstore import properties
 
 DELIVERED = About("delivered", internal=False)
@@ -36,8 +36,9 @@ def archive_up_to(spark: SparkSession, store: str, directory: Path, high: int) -
     """The first batch of an archive, as a run makes it while the log ends there."""
     book = Book(str(directory), DELIVERED)
     book.begin()
-    frame = messages(spark, store, 0, high, about=DELIVERED)
-    book.add(0, high, write_by_day(frame, str(book.staging)))
+    one = book.begin_batch(0, high)
+    write_files(messages(spark, store, 0, high, about=DELIVERED), one)
+    book.end_batch(one)
     book.close()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 from functools import reduce
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 
 from spark.conftest import SETTINGS
 from timermq.pipeline.spark import read_table, register, spark_session
-from timermq.pipeline.spark.jobs.archive import archive
+from timermq.pipeline.spark.jobs.archive import archive, read_archive
 from timermq.pipeline.spark.jobs.audit import audit
 from timermq.pipeline.spark.jobs.rebuild import rebuild
 from timermq.pipeline.spark.jobs.report import report
@@ -59,7 +60,7 @@ def digests(
         "hot slots": told.hot_slots,
         "delays": told.delays,
         "lateness": told.lateness,
-        "archive": spark.read.parquet(str(directory / "archive")),
+        "archive": read_archive(spark, str(directory / "archive")),
     }
     assert told.forecast is not None
     found = _digests(frames)
@@ -92,6 +93,12 @@ def _digests(frames: Mapping[str, DataFrame]) -> dict[str, list[int | str]]:
     ).collect()
     none: dict[str, list[int | str]] = {name: [0] for name in frames}
     return none | {str(row["name"]): [int(str(row["rows"])), str(row["total"])] for row in found}
+
+
+def with_tests() -> str:
+    """``PYTHONPATH`` of a process that imports tests, and what this one imports."""
+    found = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    return os.pathsep.join(filter(None, found))
 
 
 def main() -> None:

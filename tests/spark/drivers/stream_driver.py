@@ -15,6 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from spark.conftest import SETTINGS
 from timermq.pipeline.spark import spark_session
 from timermq.pipeline.spark.sink import ScheduleSink, SinkOptions
+from timermq.pipeline.spark.sink.cluster import shares_of
 from timermq.pipeline.spark.sink.schedule_sink import ScheduleStreamWriter
 from timermq.pipeline.spark.sink.sink_options import NAME
 
@@ -58,7 +59,7 @@ def standing(mark: str) -> type[ScheduleSink]:
     class StandingSink(ScheduleSink):
         def streamWriter(self, schema: types.StructType, overwrite: bool) -> StandingWriter:
             columns, options = self._checked(schema, overwrite=overwrite)
-            return StandingWriter(options, columns)
+            return StandingWriter(shares_of(options), columns)
 
     return StandingSink
 

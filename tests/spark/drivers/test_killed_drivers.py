@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from trio.testing import MockClock
 
 from damaged_stores import LATER_MS, small_image
@@ -22,11 +22,14 @@ from golden_stores import GoldenStores
 from interop.serving import Broker
 from rebuild_by_hand import pending_rows, unpack
 from spark.conftest import SETTINGS
+from spark.drivers.archive_driver import MOMENTS
+from spark.drivers.digests import with_tests
 from spark.drivers.stream_driver import JOB, KILLED_BATCH, stream
 from spark.pending import waiting_keys
 from spark.test_rebuild import SMALL, served
 from timermq.cli import main
 from timermq.pipeline.spark import read_table
+from timermq.pipeline.spark.jobs.archive import read_archive
 from timermq.pipeline.spark.sink import SinkOptions, job_report
 from timermq.timerstore.os_disk import OsDisk
 from waiting import wait_until
@@ -47,7 +50,7 @@ def killed(argv: list[str], is_time: Callable[[], bool]) -> None:
     """Run a module in processes of its own, and kill them all as soon as it is time."""
     driver = subprocess.Popen(
         [sys.executable, "-m", *argv],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": with_tests()},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -64,21 +67,33 @@ def killed(argv: list[str], is_time: Callable[[], bool]) -> None:
     driver.communicate()
 
 
-def test_archive(spark: SparkSession, golden_stores: GoldenStores, tmp_path: Path) -> None:
-    """Killed when a batch has its entry and perhaps not its files: every message is there once."""
-    root, directory = golden_stores["g3"].root, tmp_path / "archive"
-    argv = ["archive", "--store", root, "--to", str(directory)]
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_archive(
+    spark: SparkSession, golden_stores: GoldenStores, tmp_path: Path, moment: str
+) -> None:
+    """Killed before a batch has its entry, or behind it: the manifest has all of it, or nothing.
 
-    killed(job(*argv), lambda: any(directory.glob("_archive/batch-*.json")))
+    Then every message is there once, and nothing else.
+    """
+    root, directory, mark = golden_stores["g3"].root, tmp_path / "archive", tmp_path / "mark"
+    argv = ["archive", "--store", root, "--to", str(directory)]
+    expected = phy_offsets(read_table(spark, "timermq.delivered", root))
+
+    killed(["spark.drivers.archive_driver", root, str(directory), str(mark), moment], mark.exists)
+    amid = phy_offsets(read_archive(spark, str(directory)))
+    written = phy_offsets(spark.read.parquet(str(directory)))
     again = main(["spark", *argv])
 
-    expected = read_table(spark, "timermq.delivered", root).select("phy_offset").collect()
-    found = spark.read.parquet(str(directory)).select("phy_offset").collect()
-    assert again == 0
-    assert expected
-    assert sorted(row["phy_offset"] for row in found) == sorted(
-        row["phy_offset"] for row in expected
-    )
+    assert 0 == again
+    assert expected == written
+    assert amid == (expected if moment == "behind" else [])
+    assert expected == phy_offsets(read_archive(spark, str(directory)))
+    assert expected == phy_offsets(spark.read.parquet(str(directory)))
+
+
+def phy_offsets(frame: DataFrame) -> list[int]:
+    """The positions of messages, in order."""
+    return sorted(int(row["phy_offset"]) for row in frame.select("phy_offset").collect())
 
 
 def test_promote(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from golden_stores import GoldenStores
 from interop.serving import Broker
-from spark.drivers.digests import ROWS, TOPIC, digests
+from spark.drivers.digests import ROWS, TOPIC, digests, with_tests
 from spark.pending import waiting_keys
 from timermq.pipeline.spark.tables.registration import SOURCES
 
@@ -47,7 +47,7 @@ def test_same_as_in_one_process(
     with subprocess.Popen(
         [sys.executable, "-m", *argv],
         cwd=tmp_path,
-        env={**os.environ, "SPARK_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "SPARK_HOME": str(home), "PYTHONPATH": with_tests()},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

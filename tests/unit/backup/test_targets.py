@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,63 +9,28 @@ import pytest
 
 from backup_rig import BackupRig
 from interop.serving import free_port
+from object_store import BUCKET, access, object_store
 from small_store import open_store, put_bodies
 from timermq.backup.directory_target import UNFINISHED, DirectoryTarget
 from timermq.backup.target import Target, TargetError
 from timermq.backup.target_place import target_of
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
-from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-BUCKET = "backups"
-
-
-def asked(port: int, method: str, path: str) -> int:
-    """The status of an answer of the object store; 0 while it does not listen."""
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        link.request(method, path)
-        return link.getresponse().status
-    except OSError:
-        return 0
-    finally:
-        link.close()
-
 
 @pytest.fixture(scope="module")
-def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of an object store in a process of its own, with one bucket."""
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    log = tmp_path_factory.mktemp("moto") / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=dict(os.environ))
-    try:
-        wait_until(
-            lambda: asked(port, "PUT", f"/{BUCKET}") == 200,
-            120,
-            told=log.read_text,
-            is_over=lambda: process.poll() is not None,
-            pause=0.2,
-        )
-        yield port
-    finally:
-        process.kill()
-        process.wait()
+    with object_store(tmp_path_factory.mktemp("moto") / "log") as one:
+        yield one
 
 
 @pytest.fixture
-def url(object_store: int, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an object store whose access the environment names."""
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT": f"http://127.0.0.1:{object_store}",
-        "AWS_ALLOW_HTTP": "true",
-    }.items():
+    for name, value in access(port).items():
         monkeypatch.setenv(name, value)
     return f"s3://{BUCKET}"
 

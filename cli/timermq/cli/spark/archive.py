@@ -1,7 +1,7 @@
 """Keep delivered messages, or all, as Parquet by date and topic; run again, it goes on.
 
-Every message is archived once, whatever dies in between, and a reader of the files, with Spark or
-without, sees it once. The store may be served.
+Every message is archived once, whatever dies in between, and a reader of the archive's manifest,
+with Spark or without, sees it once. The store may be served.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ WHAT = ("delivered", "all")
 def prepare_parser(parser: OneLineParser) -> None:
     """The store, the archive, and what goes into it."""
     add_store(parser)
-    to = parser.add_argument("--to", required=True, metavar="DIR", help="the archive's directory")
+    to = parser.add_argument(
+        "--to", required=True, metavar="DIR", help="the archive's directory, or s3://BUCKET/PREFIX"
+    )
     complete_directories(to)
     parser.add_argument(
         "--what", choices=WHAT, default=WHAT[0], help="which messages (default: delivered)"

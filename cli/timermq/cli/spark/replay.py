@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
         )
     shift_ms = args.shift if args.start_at is None else args.start_at - args.begin
     with session_for(args, "replay") as spark:
-        from timermq.pipeline.spark.jobs.replay import Replay, Replayed, replay, replayed
-        from timermq.pipeline.spark.jobs.schedule import read_input, schedule
+        from timermq.pipeline.spark.jobs.replay import Replay, Replayed, replay, replayed, rows_of
+        from timermq.pipeline.spark.jobs.schedule import schedule
         from timermq.pipeline.spark.sink.job_report import was_handed_over
 
         what = Replay(
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             done, seconds = timed(lambda: replay(spark, args.archive, what, options))
         else:
             was_done = was_handed_over(options)
-            archive = read_input(spark, [args.archive], "parquet")
+            archive = rows_of(spark, args.archive)
             report, seconds = timed(lambda: schedule(replayed(archive, what), options))
             done = [Replayed(report, was_done)]
     rows = [job_row(one.report, seconds=seconds, was_done=one.was_done) for one in done]

@@ -48,9 +48,13 @@ def add_store(parser: OneLineParser, *, is_read: bool = True) -> None:
         parser: Of the job.
         is_read: And no more than that; a job that writes wants it for itself.
     """
-    whether = "it may be served" if is_read else "one that is served is refused"
+    whether = (
+        ", or s3://BUCKET/PREFIX; it may be served"
+        if is_read
+        else "; one that is served is refused"
+    )
     store = parser.add_argument(
-        "--store", required=True, metavar="DIR", help=f"the store's directory; {whether}"
+        "--store", required=True, metavar="DIR", help=f"the store's directory{whether}"
     )
     complete_directories(store)
 
@@ -62,8 +66,8 @@ def add_stores(parser: OneLineParser) -> None:
         required=True,
         action="append",
         metavar="DIR",
-        help="the store's directory; it may be served; a pattern such as '/data/*/store', or "
-        "BROKER=DIR; may be repeated",
+        help="the store's directory, or s3://BUCKET/PREFIX; it may be served; a pattern such as "
+        "'/data/*/store', or BROKER=DIR; may be repeated",
     )
     complete_directories(store)
 

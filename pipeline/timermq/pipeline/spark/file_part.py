@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from contextlib import closing
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .errors import SparkJobError
+from .places import RangeReader, open_ranges
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -35,12 +35,11 @@ class FilePart:
         Raises:
             SparkJobError: The file has gone, or is shorter than it was: the store was cleaned.
         """
-        with self._open() as file:
-            file.seek(self.low - self.start)
+        with closing(self.opened()) as file:
             pos = self.low
             while pos < self.high:
                 wanted = min(size, self.high - pos)
-                data = file.read(wanted)
+                data = file.read_at(wanted, pos - self.start)
                 if len(data) < wanted:
                     raise self.cleaned(f"an end at {pos + len(data)}")
                 yield pos, data
@@ -52,27 +51,20 @@ class FilePart:
         Raises:
             SparkJobError: As ``chunks``.
         """
-        with self._open() as file:
-            file.seek(low - self.start)
-            data = file.read(high - low)
+        with closing(self.opened()) as file:
+            data = file.read_at(high - low, low - self.start)
         if len(data) < high - low:
             raise self.cleaned(f"an end at {low + len(data)}")
         return data
 
-    def _open(self) -> BinaryIO:
-        try:
-            return Path(self.path).open("rb")
-        except FileNotFoundError:
-            raise self.cleaned("no file") from None
-
-    def descriptor(self) -> int:
+    def opened(self) -> RangeReader:
         """The file, open for reading; to be closed by the caller.
 
         Raises:
             SparkJobError: As ``chunks``.
         """
         try:
-            return os.open(self.path, os.O_RDONLY)
+            return open_ranges(self.path)
         except FileNotFoundError:
             raise self.cleaned("no file") from None
 

@@ -2,23 +2,26 @@
 
 A segment begins with a record. Within a segment something that looks like a record is no proof: a
 body may hold one. The proof is its own queue: the unit that the record claims (topic, queue, queue
-offset) must lead back to this very position.
+offset) must lead back to this very position. A backup has no queues; its pieces begin with records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
-from pathlib import Path
 
 import attrs
 import numpy as np
 
 from timermq.timerstore.queue_unit import UNIT
+from timermq.timerstore.record_check import check_record
 from timermq.timerstore.record_layout import FIXED_SIZE_V1, MAGIC_AT, MAGIC_V1
 
+from .backup_log import BackupPart
 from .file_part import FilePart
 from .options import ReadOptions
+from .places import open_ranges
 from .record_chunks import Damage, RecordChunk, chunks, damaged, records_in
 from .store_view import StoreView
 from .tables.source import cut
@@ -52,11 +55,10 @@ class Queues:
         if at < 0 or "/" in topic or "\0" in topic:
             return False
         start = at - at % self.segment_size
-        path = Path(f"{self.root}/consumequeue/{topic}/{int(head['queue_id'])}/{start:020d}")
+        path = f"{self.root}/consumequeue/{topic}/{int(head['queue_id'])}/{start:020d}"
         try:
-            with path.open("rb") as file:
-                file.seek(at - start)
-                data = file.read(UNIT.size)
+            with closing(open_ranges(path)) as file:
+                data = file.read_at(UNIT.size, at - start)
         except OSError:
             return False
         return len(data) == UNIT.size and UNIT.unpack(data)[:2] == (
@@ -110,11 +112,15 @@ def log_spans(view: StoreView, low: int, high: int, options: ReadOptions) -> lis
     """
     queues, found = Queues.of(view), list[LogSpan]()
     for start, first, last in view.log.segments(low, high):
-        whole = FilePart(view.log.path(start), start, first, last)
+        whole = view.log.part(start, first, last)
         bounds = [first]
         for wanted, _ in cut(last - first, 1, options)[1:]:
-            place = next_record(
-                attrs.evolve(whole, low=max(first + wanted, bounds[-1] + 1)), queues
+            behind = attrs.evolve(whole, low=max(first + wanted, bounds[-1] + 1))
+            # A piece of a backup begins where its shipper found that a record does.
+            place = (
+                behind.next_start()
+                if isinstance(behind, BackupPart)
+                else next_record(behind, queues)
             )
             bounds += [] if place is None else [place]
         found += [
@@ -130,14 +136,26 @@ def log_spans(view: StoreView, low: int, high: int, options: ReadOptions) -> lis
 
 
 def next_record(part: FilePart, queues: Queues) -> int | None:
-    """The first position in a part that is the start of a record for certain; None without any."""
+    """The first position in a part that is the start of a record for certain; None without any.
+
+    A backup has no queues. There what has the right position and checksum counts, as it does for
+    `store repair` without queues: a body that holds such a thing may be taken for a record.
+    """
+    is_proof = is_whole if isinstance(part, BackupPart) else queues.lead_to
     for low in range(part.low, part.high, WINDOW_BYTES):
         data = part.read(low, min(low + WINDOW_BYTES + RECORD_BYTES_MAX, part.high))
         for at in _candidates(data, WINDOW_BYTES):
             chunk, _ = records_in(data, np.array([at]), np.array([low + at]))
-            if len(chunk) and queues.lead_to(chunk):
+            if len(chunk) and is_proof(chunk):
                 return low + at
     return None
+
+
+def is_whole(chunk: RecordChunk) -> bool:
+    """Whether a single record is one by its own checksum."""
+    record = chunk.record(0)
+    position = int(chunk.heads[0]["phy_offset"])
+    return not check_record(record, 0, len(record), position, check_crc=True).reason
 
 
 def _candidates(data: bytes, size: int) -> Iterator[int]:

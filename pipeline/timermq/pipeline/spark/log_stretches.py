@@ -7,8 +7,8 @@ until they are served again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 
 import attrs
@@ -17,10 +17,11 @@ from timermq.timerlog.outlines import Outlines, stretches_of
 from timermq.timerlog.segment import units_in
 from timermq.timerlog.stretch_outline import Deletes, StretchOutline, outline_of
 from timermq.timerlog.unit import UNIT
-from timermq.timerstore.os_disk import OsDisk
 
 from .file_part import FilePart
+from .object_disk import disk_of
 from .options import ReadOptions
+from .places import RangeReader
 from .store_view import LogView
 from .tables.source import SPAN_BYTES, SPANS_MIN, cut
 
@@ -42,7 +43,7 @@ class Stretch:
 
 def outlines_of(log: LogView) -> Outlines:
     """The outlines of a timer log."""
-    return Outlines(OsDisk(), log.directory, log.segment_size)
+    return Outlines(disk_of(log.directory), log.directory, log.segment_size)
 
 
 def unit_parts(log: LogView) -> list[FilePart]:
@@ -65,14 +66,11 @@ def stretches(log: LogView) -> Iterator[Stretch]:
     outlines = outlines_of(log)
     for whole in unit_parts(log):
         kept = outlines.read(whole.start)
-        file = whole.descriptor()
-        try:
+        with closing(whole.opened()) as file:
             for start, end in stretches_of(whole.start, log.segment_size):
                 if start < whole.high:
                     part = attrs.evolve(whole, low=start, high=min(end, whole.high))
                     yield _stretch(file, part, kept.get(start))
-        finally:
-            os.close(file)
 
 
 def derived(part: FilePart) -> tuple[StretchOutline, Deletes]:
@@ -84,9 +82,9 @@ def derived(part: FilePart) -> tuple[StretchOutline, Deletes]:
     return outline_of(part.low, part.read(part.low, part.high))
 
 
-def _stretch(file: int, part: FilePart, kept: StretchOutline | None) -> Stretch:
+def _stretch(file: RangeReader, part: FilePart, kept: StretchOutline | None) -> Stretch:
     if kept is not None and kept.end == part.high:
-        last = os.pread(file, UNIT.size, kept.end - UNIT.size - part.start)
+        last = file.read_at(UNIT.size, kept.end - UNIT.size - part.start)
         if kept.ends_with(last):
             return Stretch(part, kept, None)
     return Stretch(part, *derived(part))

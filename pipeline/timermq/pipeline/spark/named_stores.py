@@ -1,26 +1,27 @@
 """The stores that a job is about, each with its broker's name.
 
 A name is given (``NAME=DIR``), or told by the store: every broker, RocketMQ's too, keeps a topic
-of its own name in its table. Where neither says it, the directory stands for it.
+of its own name in its table. Where neither says it, the directory stands for it, or the URL.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Mapping, Sequence
 from glob import glob
-from pathlib import Path
 from typing import cast
 
 import attrs
 
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.errors import StoreFormatError
-from timermq.timerstore.os_disk import OsDisk
 
 from .errors import SparkJobError
+from .object_disk import disk_of
 from .options import StorePattern, Stores, store_patterns
+from .places import bucket_and_key, is_object, shown_place
 from .store_view import StoreView
 
 _WILD = re.compile(r"[*?[]")
@@ -36,7 +37,7 @@ class NamedStore:
 
     broker: str
     root: str
-    """The directory, as driver and executors see it."""
+    """The directory, as driver and executors see it, or a place in an object store."""
     is_named: bool = True
     """The name was given."""
 
@@ -61,9 +62,12 @@ def named_stores(given: Stores) -> list[NamedStore]:
     for pattern in store_patterns(given):
         for root in _directories(pattern):
             store = NamedStore(
-                pattern.name or broker_name(root) or root, root, pattern.name is not None
+                pattern.name or broker_name(root) or shown_place(root),
+                root,
+                pattern.name is not None,
             )
-            before = found.setdefault(os.path.realpath(root), store)
+            key = root if is_object(root) else os.path.realpath(root)
+            before = found.setdefault(key, store)
             if before is not store:
                 raise SparkJobError(
                     f"{root}: expected each store once, found it as {before.root} too"
@@ -101,7 +105,7 @@ def broker_name(root: str) -> str | None:
     from it. The cluster's has more queues.
     """
     try:
-        found = load_json(OsDisk(), f"{root}/config/topics.json")
+        found = load_json(disk_of(root), f"{root}/config/topics.json")
     except (StoreFormatError, OSError):
         return None  # a table of a store is no check: `timermq store check` says what is wrong
     table = cast("Mapping[str, object]", found).get("topicConfigTable") if _is_map(found) else None
@@ -132,13 +136,34 @@ def _is_map(value: object) -> bool:
 
 def _directories(pattern: StorePattern) -> Sequence[str]:
     directory = pattern.directory
-    if not _WILD.search(directory) or Path(directory).is_dir():
+    if not _WILD.search(directory):
         return [directory]
-    found = [path for path in sorted(glob(directory)) if Path(path).is_dir()]  # noqa: PTH207 - from the root on
+    disk = disk_of(directory)
+    if disk.is_dir(directory):
+        return [directory]
+    fitting = _objects(directory) if is_object(directory) else glob(directory)  # noqa: PTH207 - from the root on
+    found = [path for path in sorted(fitting) if disk.is_dir(path)]
     if not found:
         raise SparkJobError(f"{directory}: expected directories of stores that fit, found none")
     if pattern.name is not None and len(found) > 1:
         raise SparkJobError(
             f"{pattern.text}: expected one store, found {len(found)}: {', '.join(found)}"
         )
+    return found
+
+
+def _objects(pattern: str) -> list[str]:
+    """The places that fit a pattern in an object store; a hidden name fits none, as on a disk."""
+    bucket, key = bucket_and_key(pattern)
+    found = [bucket]
+    for part in key.split("/"):
+        if not _WILD.search(part):
+            found = [f"{one}/{part}" for one in found]
+            continue
+        found = [
+            f"{one}/{name}"
+            for one in found
+            for name in fnmatch.filter(disk_of(one).list_dir(one), part)
+            if part.startswith(".") or not name.startswith(".")
+        ]
     return found

@@ -14,6 +14,7 @@ import attrs
 from ..state.timer_options import PRECISIONS_MS
 from .errors import SparkJobError
 from .moment_text import moment_ms
+from .places import object_place
 
 INT64_MAX = 2**63 - 1
 PARTITIONS_MAX = 10_000
@@ -59,12 +60,18 @@ def absolute(directory: str, place: str | None = None) -> str:
     return os.path.normpath(Path(directory).absolute())
 
 
+def store_path(directory: str, place: str | None = None) -> str:
+    """The path of a store for all processes: as ``absolute``, or a place in an object store."""
+    return object_place(directory, place) or absolute(directory, place)
+
+
 @attrs.frozen
 class StorePattern:
-    """One or several stores: a directory, or a pattern of directories."""
+    """One or several stores: a directory or a place in an object store, or a pattern of them."""
 
     directory: str
-    """Absolute; ``*``, ``?`` and ``[…]`` stand for what is there."""
+    """As of ``store_path``; ``*``, ``?`` and ``[…]`` stand for what is there. In an object store
+    they do so behind the bucket, without ``?``, at which a URL's options begin."""
     name: str | None = None
     """The broker's, if it was given."""
 
@@ -75,7 +82,7 @@ class StorePattern:
 
 
 def store_patterns(given: Stores, place: str | None = None) -> tuple[StorePattern, ...]:
-    """Read how stores were given: directories, patterns, ``file:…``, or ``NAME=`` and one of these.
+    """Read how stores were given: directories, patterns, URLs, or ``NAME=`` and one of these.
 
     Args:
         given: One, or several; what was read already stays as it is.
@@ -94,7 +101,7 @@ def _pattern(text: str, place: str | None) -> StorePattern:
     named = _NAMED.fullmatch(text)
     name, directory = (None, text) if named is None else named.groups()
     local = _LOCAL.fullmatch(directory)
-    return StorePattern(absolute(directory if local is None else local[1], place), name)
+    return StorePattern(store_path(directory if local is None else local[1], place), name)
 
 
 def _store(place: str, text: str) -> tuple[StorePattern, ...]:
@@ -154,7 +161,8 @@ OPTIONS: Mapping[str, Option] = {
     "path": Option(
         _store,
         "the store's directory, as driver and executors see it; a pattern such as "
-        "`/data/*/store`, an address `file:/…`, or `NAME=` and any of these",
+        "`/data/*/store`, an address `file:/…`, a URL such as `s3://bucket/store`, or `NAME=` "
+        "and any of these",
     ),
     "paths": Option(
         _stores, "several of them, in place of `path`: what `load([…])` makes of a list"

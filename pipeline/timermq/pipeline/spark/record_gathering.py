@@ -6,7 +6,6 @@ size, so a job needs no more memory for records of a megabyte than for those of 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from timermq.timerstore.array_types import Places
 
 from .file_part import FilePart
+from .places import RangeReader
 from .record_chunks import RecordChunk, records_in
 from .store_view import LogView
 
@@ -69,7 +69,7 @@ class _Reader:
     def __init__(self, log: LogView, files: ExitStack) -> None:
         self._log = log
         self._files = files
-        self._open: dict[int, int] = {}
+        self._open: dict[int, RangeReader] = {}
 
     def read(self, positions: Places, sizes: Places) -> tuple[bytes, Places]:
         """The bytes of all, in one piece, and where in it each begins."""
@@ -90,9 +90,9 @@ class _Reader:
         start = low - low % self._log.segment_size
         part = FilePart(self._log.path(start), start, low, high)
         if start not in self._open:
-            self._open[start] = part.descriptor()
-            self._files.callback(os.close, self._open[start])
-        data = os.pread(self._open[start], high - low, low - start)
+            self._open[start] = part.opened()
+            self._files.callback(self._open[start].close)
+        data = self._open[start].read_at(high - low, low - start)
         if len(data) < high - low:
             raise part.cleaned(f"an end at {low + len(data)}")
         return data

@@ -6,7 +6,9 @@ whatever the files hold: a record may be half written. The timer checkpoint is r
 that it calls done stands in the log before ``durable_py``.
 
 A stopped store is opened read only, as the next start would: its ends are found by
-recovery, of any writer and however that ended.
+recovery, of any writer and however that ended. A copy of a store in an object store is read as a
+live one, by the positions in its checkpoints. A backup has the commit log alone, up to the position
+in its manifest.
 
 A view is small, does not change, and goes to executors by pickle.
 """
@@ -15,15 +17,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import attrs
 
+from timermq.backup.manifest import Manifest
 from timermq.pipeline.offline_store import OfflineStore, open_offline
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import no_access
-from timermq.timerstore.os_disk import OsDisk, is_locked
+from timermq.timerstore.os_disk import is_locked
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 from timermq.timerstore.store_options import StoreOptions
@@ -31,7 +35,11 @@ from timermq.timerstore.store_options import StoreOptions
 from ..levels.level_queues import count_left
 from ..recovery.store_sizes import measure
 from ..state.timer_options import TimerOptions
+from .backup_log import BackupPart, load_manifest, pieces_of
 from .errors import SparkJobError
+from .file_part import FilePart
+from .object_disk import disk_of
+from .places import is_object, object_place, open_ranges
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +52,8 @@ class LogView:
     """Positions of the segments' first bytes, ascending, without gaps."""
     end: int
     """Nothing behind it may be read."""
+    backup: Manifest | None = None
+    """Of the log of a backup, in place of files of whole segments."""
 
     @property
     def start(self) -> int:
@@ -53,6 +63,17 @@ class LogView:
     def path(self, start: int) -> str:
         """The file of a segment."""
         return f"{self.directory}/{start:020d}"
+
+    def part(self, start: int, low: int, high: int) -> FilePart:
+        """A range of the segment that begins at ``start``.
+
+        Raises:
+            SparkJobError: The list of its pieces in a backup is missing or damaged.
+        """
+        if self.backup is None:
+            return FilePart(self.path(start), start, low, high)
+        pieces = pieces_of(self.directory, self.backup, start)
+        return BackupPart(self.directory, start, low, high, pieces=pieces)
 
     def segments(self, from_: int, to: int) -> list[tuple[int, int, int]]:
         """The segments that overlap a range: (where it begins, from, to), all in the log."""
@@ -82,6 +103,8 @@ class StoreView:
     """Entries of the timer topic before it have units in the timer log."""
     scan_py: int
     """Deliveries of slots from ``read_ms`` on stand at or behind it in the commit log."""
+    is_backup: bool = False
+    """It has the commit log alone."""
     levels_left: int = 0
     """Messages in queues of classic levels, which a broker that serves the store takes over."""
 
@@ -100,19 +123,23 @@ class StoreView:
             SparkJobError: RocketMQ serves it, or a file of it may not be read.
         """
         try:
-            return cls._looked_at(os.path.normpath(directory), timer_precision_ms)
+            root = object_place(directory) or os.path.normpath(directory)
+            return cls._looked_at(root, timer_precision_ms)
         except PermissionError as error:
             raise SparkJobError(no_access(error)) from error
 
     @classmethod
     def _looked_at(cls, root: str, timer_precision_ms: int | None) -> StoreView:
-        disk = OsDisk()
+        disk = disk_of(root)
         timer_options, given = TimerOptions(), ""
         if timer_precision_ms is not None:
             given = "timer_precision_ms"
             timer_options = attrs.evolve(timer_options, timer_precision_ms=timer_precision_ms)
+        manifest = None if disk.is_dir(f"{root}/commitlog") else load_manifest(root)
+        if manifest is not None:
+            return cls._of_backup(root, manifest, timer_options)
         options = measure(disk, root, StoreOptions(), timer_options, [given])
-        if is_locked(f"{root}/lock"):
+        if is_object(root) or is_locked(f"{root}/lock"):
             return cls._live(disk, root, *options)
         with open_offline(disk, root, *options) as offline:
             return cls._stopped(offline, disk, root, *options)
@@ -130,6 +157,7 @@ class StoreView:
             raise SparkJobError(
                 f"{root}: expected a store that timermq serves, or a stopped one, found none of "
                 "its positions: RocketMQ serves it, or it was started a moment ago"
+                + ("; of a copy that RocketMQ wrote: copy it to a disk" if is_object(root) else "")
             )
         return cls(
             root=root,
@@ -181,13 +209,37 @@ class StoreView:
             levels_left=count_left(offline.store),
         )
 
+    @classmethod
+    def _of_backup(cls, root: str, manifest: Manifest, timer_options: TimerOptions) -> StoreView:
+        size = manifest.segment_size or StoreOptions().mapped_file_size_commit_log
+        first = manifest.start - manifest.start % size
+        log = LogView(
+            directory=root,
+            segment_size=size,
+            starts=tuple(range(first, manifest.end, size)),
+            end=manifest.end,
+            backup=manifest,
+        )
+        return cls(
+            root=root,
+            is_live=True,
+            store_options=StoreOptions(mapped_file_size_commit_log=size),
+            timer_options=timer_options,
+            log=log,
+            timer_log=LogView(directory=root, segment_size=size, starts=(), end=0),
+            read_ms=0,
+            queue_offset=0,
+            scan_py=0,
+            is_backup=True,
+        )
+
     def queues(self, topics: Sequence[str] = ()) -> list[tuple[str, int, LogView]]:
         """The consume queues: topic, queue, files; what is behind the end is for the reader to see.
 
         Args:
             topics: Only these; none for all.
         """
-        disk, base = OsDisk(), f"{self.root}/consumequeue"
+        disk, base = disk_of(self.root), f"{self.root}/consumequeue"
         found: list[tuple[str, int, LogView]] = []
         for topic in disk.list_dir(base):
             if topics and topic not in topics:
@@ -208,13 +260,16 @@ class StoreView:
 def _length(path: str) -> int:
     """Bytes of a file; none of one that has gone."""
     try:
-        return Path(path).stat().st_size
+        with closing(open_ranges(path)) as file:
+            return file.size()
     except FileNotFoundError:
         return 0
 
 
 def life_of(root: str) -> tuple[bool, int]:
-    """Whether a broker serves a store, and when the last one did."""
+    """Whether a broker serves a store, and when the last one did; a copy may change at any time."""
+    if is_object(root):
+        return True, 0
     try:
         changed_ns = Path(f"{root}/checkpoint").stat().st_mtime_ns
     except FileNotFoundError:

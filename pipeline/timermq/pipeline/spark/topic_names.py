@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from timermq.timerstore.config_file import load_json
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
-from timermq.timerstore.os_disk import OsDisk
+
+from .object_disk import disk_of
 
 UNKNOWN = "hash %d"
 """The stand-in for a topic whose name is not known."""
@@ -32,7 +33,7 @@ def topic_names(*stores: str) -> dict[int, str]:
 
 
 def _names_of(store: str) -> set[str]:
-    disk = OsDisk()
+    disk = disk_of(store)
     names = set(disk.list_dir(f"{store}/consumequeue"))
     try:
         found = load_json(disk, f"{store}/config/topics.json")

@@ -30,7 +30,7 @@ def test_a_file_that_has_gone(tmp_path: Path) -> None:
     """Cleaning removes segments under a running job."""
     part = part_of(tmp_path / "f", 100, 110)
 
-    for read in (lambda: list(part.chunks(4)), lambda: part.read(100, 104), part.descriptor):
+    for read in (lambda: list(part.chunks(4)), lambda: part.read(100, 104), part.opened):
         with pytest.raises(SparkJobError, match="bytes 100 to 110, found no file: the broker has"):
             read()
 

@@ -32,7 +32,7 @@ def grow(root: Path, *bodies: str) -> None:
 
 def stream_of(root: Path, **options: Any) -> LogStream:  # noqa: ANN401 - passed on
     """A stream that reads the bodies of a log."""
-    return LogStream(CommitLogReader(ReadOptions(**{"path": str(root), **options}), ["body"]))
+    return LogStream(CommitLogReader(ReadOptions(path=str(root), **options), ["body"]))
 
 
 def read(stream: LogStream, start: Offset, end: Offset) -> list[str]:
@@ -49,18 +49,43 @@ BODIES = tuple(f"m{number}" for number in range(23))
 """More than two segments of the small store."""
 
 
-def test_the_broker_of_a_stream(tmp_path: Path) -> None:
-    """It stands in its column; a stream of two stores is refused, for its places are of one."""
-    grow(tmp_path / "a", "first")
-    options = ReadOptions(path=f"mine={tmp_path}/a")
-    stream = LogStream(CommitLogReader(options, ["broker", "body"]))
+def test_several_stores(tmp_path: Path) -> None:
+    """A position each; one that joins is read from its beginning, one that leaves is missed."""
+    for name, bodies in (("a", BODIES[:6]), ("b", BODIES[6:9])):
+        grow(tmp_path / name, *bodies)
+    paths = [f"{name}={tmp_path}/{name}" for name in ("a", "b")]
 
-    (partition,) = stream.partitions(stream.initialOffset(), stream.reportLatestOffset())
-    (batch,) = stream.read(partition)
+    def stream(*names: str) -> LogStream:
+        options = ReadOptions(path=[paths["ab".index(name)] for name in names], rows_per_batch=5)
+        return LogStream(CommitLogReader(options, ["broker", "body"]))
 
-    assert [{"broker": "mine", "body": b"first"}] == batch.to_pylist()
-    with pytest.raises(SparkJobError, match=r"a stream of timermq\.commitlog: expected one store"):
-        stream_of(tmp_path, path=[f"{tmp_path}/a", f"{tmp_path}/b"])
+    def rows(start: Offset, end: Offset) -> list[tuple[str, str]]:
+        both = stream("a", "b")
+        return [
+            (row["broker"], row["body"].decode())
+            for partition in both.partitions(start, end)
+            for batch in both.read(partition)
+            for row in batch.to_pylist()
+        ]
+
+    both = stream("a", "b")
+    limit, place, batches = both.getDefaultReadLimit(), both.initialOffset(), list[int]()
+    found = list[tuple[str, str]]()
+    while (end := both.latestOffset(place, limit)) != place:
+        batch = rows(place, end)
+        found += batch
+        batches.append(len(batch))
+        place = end
+    expected = [("a", body) for body in BODIES[:6]] + [("b", body) for body in BODIES[6:9]]
+    assert expected == sorted(found, key=lambda row: (row[0], BODIES.index(row[1])))
+    assert max(batches) <= 5
+    assert place == both.reportLatestOffset()
+    # The second one is new to this checkpoint.
+    assert expected[6:] == rows({"a": place["a"]}, place)
+    assert [] == rows({"a": place["a"]}, {"a": place["a"]})
+    for offset in (place, {"b": 0}):
+        with pytest.raises(SparkJobError, match="expected the stores that the checkpoint of this"):
+            stream("a").latestOffset(offset, limit)
 
 
 def test_limits(tmp_path: Path) -> None:

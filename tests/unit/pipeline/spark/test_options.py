@@ -61,7 +61,7 @@ def test_ranges(options: dict[str, str], wants_due: bool, wants_stored: bool) ->
         ({"paths": "/s"}, "option paths: expected a list of texts as JSON, found '/s'"),
         ({"paths": "[1]"}, r"option paths: expected a list of texts as JSON, found '\[1\]'"),
         ({"paths": "[]"}, "option paths: expected a store's directory, found an empty list"),
-        ({"path": "s3://a/b"}, "option path: s3://a/b: expected a directory of this machine"),
+        ({"path": "hdfs://a/b"}, "option path: hdfs://a/b: expected a directory of this machine"),
         ({"path": "file://host/s"}, "option path: file://host/s: expected a directory of this"),
         ({"path": "/s", "form": "x"}, r"timermq.t: option 'form': expected one of columns, damage"),
         ({"path": "/s", "due_to": "-1"}, r"option due_to: expected epoch milli.* found '-1'"),
@@ -94,6 +94,8 @@ def test_a_relative_directory_is_the_same_one_for_executors(
         ("file:/data//x/", StorePattern("/data/x")),
         ("file:///data/x", StorePattern("/data/x")),
         ("a=file://localhost/x", StorePattern("/x", "a")),
+        ("gs://b/*/x/", StorePattern("gs://b;/*/x")),
+        ("a=gs://b/x?y=z=1", StorePattern("gs://b;y=z%3D1/x", "a")),
     ],
 )
 def test_stores(text: str, expected: StorePattern) -> None:

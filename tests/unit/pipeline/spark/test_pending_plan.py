@@ -18,7 +18,7 @@ from timermq.pipeline.spark.log_stretches import outlines_of, stretches
 from timermq.pipeline.spark.options import ReadOptions
 from timermq.pipeline.spark.pending_plan import Plan
 from timermq.pipeline.spark.store_view import StoreView
-from timermq.pipeline.spark.tables.pending_table import PendingReader
+from timermq.pipeline.spark.tables.pending_table import PendingReader, PendingSpan
 from timermq.timerlog.segment import CHUNK_COUNT
 from timermq.timerlog.stretch_outline import STRETCH_SIZE
 from timermq.timerlog.unit import UNIT
@@ -152,6 +152,7 @@ def test_a_window_reads_its_stretches(made: str, first: int, last: int, read: in
 def test_a_task_is_small(made: str) -> None:
     """It is told where deletes stand, and hands over only those of which no outline tells."""
     spans = PendingReader(ReadOptions(path=made), ("deliver_ms",)).spans(served_view(made))
+    assert isinstance(spans[0], PendingSpan)
     deletes = spans[0].deletes
 
     assert len(EARLY_CANCELLED) + len(CANCELLED) == deletes.count

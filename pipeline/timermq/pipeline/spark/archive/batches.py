@@ -7,20 +7,13 @@ however an archive is spelled, copied or has grown.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
-from ..errors import SparkJobError
 from ..jobs.schedule import content_name
-from ..options import absolute
-from .archive_log import Batch, entries, staging_of
-
-_FILE = re.compile(r"(\d{20})-\d{5}\.parquet")
-"""A file of a batch, by where its stretch of the log begins."""
+from .batch import Batch
 
 
 @attrs.frozen
@@ -45,47 +38,23 @@ class Portion:
         return content_name("replay", self.paths, {**said, "places": self.files})
 
 
-def known_batches(directory: str) -> list[Batch]:
-    """The batches of an archive as they are now, all their files in place; none of other tables.
-
-    Args:
-        directory: As it was named.
-
-    Raises:
-        SparkJobError: Files of the newest one are on their way.
-    """
-    found = entries(Path(directory))
-    if not found:
-        return found  # also of a place that this machine does not see
-    spellings = {absolute(directory), os.path.realpath(directory)}
-    for file in found[-1].files:
-        if (Path(directory) / file.path).exists():
-            continue
-        if any((staging_of(Path(one)) / file.staged).exists() for one in spellings):
-            raise SparkJobError(
-                f"{directory}: expected all files of batch {found[-1].number} in their places, "
-                f"found {file.path} still staged: a run of archive is about to move it, or has "
-                "died: replay after its end, or after the next one"
-            )
-    return found
+def listed_paths(root: Path, known: Sequence[Batch]) -> list[str]:
+    """The files of batches that are there: of old ones the owner may have removed some."""
+    paths = (root / file.path for batch in known for file in batch.files)
+    return [str(path) for path in paths if path.exists()]
 
 
 def portions(root: Path, places: Iterable[str], known: Sequence[Batch]) -> list[Portion]:
     """Some files of an archive as portions, in the order of the batches.
 
     Args:
-        root: The archive.
+        root: The archive, or another table.
         places: Of the files under it.
-        known: The batches that it had before it was looked at for files: those of later ones, which
-            may not all be there yet, are left for another run.
+        known: The batches of the archive; none of another table.
     """
     number_of = {file.path: batch.number for batch in known for file in batch.files}
-    end = known[-1].high if known else None
     found: dict[tuple[int, str], list[str]] = {}
     for place in sorted(places):
-        of_batch = _FILE.fullmatch(Path(place).name)
-        if place in number_of:
-            found.setdefault((number_of[place], ""), []).append(place)
-        elif end is None or of_batch is None or int(of_batch[1]) < end:
-            found.setdefault((-1, place), []).append(place)
+        key = (number_of[place], "") if place in number_of else (-1, place)
+        found.setdefault(key, []).append(place)
     return [Portion(root, tuple(found[key])) for key in sorted(found)]

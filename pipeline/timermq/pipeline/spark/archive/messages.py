@@ -104,9 +104,9 @@ class ArchiveSource(DataSource):
         return SOURCE
 
     def schema(self) -> str:
-        """The columns, which are those of ``timermq.delivered`` but for the broker's name."""
+        """The columns, which are those of ``timermq.delivered``."""
         keep_imports()
-        return TABLE.ddl(TABLE.names)
+        return TABLE.ddl()
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
         """The reader of the stretch that the options name."""

@@ -1,29 +1,37 @@
 """``archive``: delivered messages, or all, as Parquet by date and topic; run again, it goes on.
 
-A batch is a stretch of the commit log that ends with a segment or with what is durable now. Where
-the last one ended stands in the archive itself (``archive/archive_log.py``), so whatever dies in
-between, every message is archived once.
+A batch is one job over a stretch of the commit log, as many segments as there are up to what is
+durable now. Where the last one ended stands in the archive's manifest (``archive/archive_log.py``),
+so whatever dies in between, every message is archived once.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import attrs
-import pyarrow.parquet as parquet
-from pyspark.sql import DataFrame, Observation, SparkSession
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from ..archive.archive_log import SUFFIX, About, Batch, Book
+from ..archive.archive_log import ABOUT, About, Book, Run, entries, is_archive
+from ..archive.batch import Batch
+from ..archive.day_files import PARTITION_COLUMNS
+from ..archive.file_sink import SINK, FileSink
+from ..archive.lake_place import lake_of
 from ..archive.messages import SOURCE, ArchiveSource
 from ..errors import SparkJobError
+from ..named_stores import one_store
+from ..options import Stores, absolute
 from ..store_view import StoreView
+from ..tables.delivered_table import TABLE
 
 DELIVERED = "delivered"
 ALL = "all"
-PARTITION_COLUMNS = ("date", "topic_name")
+BATCH_BYTES = 64 << 30
+"""Bytes of the commit log in a batch, in whole segments, one at least: what a death makes do again,
+and what the exchange of a job may spill."""
 _DAY_MS = 86_400_000
 
 
@@ -42,20 +50,23 @@ class ArchiveReport:
 
 def archive(
     spark: SparkSession,
-    store: str,
+    store: Stores,
     directory: str,
     *,
     what: str = DELIVERED,
     internal: bool = False,
+    batch_bytes: int = BATCH_BYTES,
 ) -> ArchiveReport:
     """Archive what has come since the last run.
 
     Args:
         spark: A session.
-        store: The store's directory; it may be served.
-        directory: The archive's, on a file system that driver and executors share.
+        store: The store's directory, or a URL of one in an object store; it may be served.
+        directory: The archive's, on a file system that driver and executors share, or a URL such as
+            ``s3://bucket/lake``.
         what: ``delivered`` messages, or ``all``.
         internal: Of all, those of the broker's own topics too.
+        batch_bytes: Of the commit log in a batch, at least 1.
 
     Raises:
         SparkJobError: The commit log does not begin where the archive ends, or is damaged; or the
@@ -64,16 +75,15 @@ def archive(
     """
     if what not in (DELIVERED, ALL):
         raise SparkJobError(f"archive: what: expected {DELIVERED} or {ALL}, found {what!r}")
-    book = Book(directory, About(what, internal))
+    book, source = Book(directory, About(what, internal)), one_store(store, "archive")
     batches: list[Batch] = []
     try:
-        last, view = book.begin(), StoreView.of(store)
+        last, view = book.begin(), source.view()
         first = begins_at(view, last, directory)
-        for low, high in stretches(view, first):
-            frame = messages(spark, store, low, high, about=About(what, internal))
-            rows = write_by_day(frame, str(book.staging))
-            check_staged(book.staging, rows)
-            batches.append(book.add(low, high, rows))
+        for low, high in stretches(view, first, batch_bytes):
+            run = book.begin_batch(low, high)
+            write_files(messages(spark, source.root, low, high, about=About(what, internal)), run)
+            batches.append(book.end_batch(run))
     finally:
         book.close()
     return ArchiveReport(
@@ -127,11 +137,22 @@ def begins_at(view: StoreView, last: Batch | None, directory: str) -> int:
     return last.high
 
 
-def stretches(view: StoreView, low: int) -> Iterator[tuple[int, int]]:
-    """The batches of a run: what is left of each segment."""
-    for _, first, end in view.log.segments(low, view.log.end):
-        if first < end:
-            yield first, end
+def stretches(view: StoreView, low: int, size: int = BATCH_BYTES) -> Iterator[tuple[int, int]]:
+    """The batches of a run: whole segments, and what there is of the newest one.
+
+    Args:
+        view: The store.
+        low: Where the run begins.
+        size: Bytes at which a batch ends with its segment, or before.
+    """
+    begin = end = low
+    for _, first, high in view.log.segments(low, view.log.end):
+        if high - begin > size and first > begin:
+            yield begin, first
+            begin = first
+        end = high
+    if begin < end:
+        yield begin, end
 
 
 def messages(spark: SparkSession, store: str, low: int, high: int, *, about: About) -> DataFrame:
@@ -142,53 +163,65 @@ def messages(spark: SparkSession, store: str, low: int, high: int, *, about: Abo
     return reader.option("low", str(low)).option("high", str(high)).load()
 
 
-def check_staged(staging: Path, rows: int) -> None:
-    """Compare what this process sees of a batch with what the tasks have written.
-
-    Args:
-        staging: The directory of the batch's files.
-        rows: That the tasks have written.
-
-    Raises:
-        SparkJobError: Some are not there: an executor writes into a directory of its own machine.
-    """
-    found = sum(map(_rows_in, staging.glob(f"**/*{SUFFIX}")))
-    if found != rows:
-        raise SparkJobError(
-            f"{staging}: expected the {rows} messages that the tasks have written, found {found}: "
-            "the directory must be one that all executors and the driver see"
-        )
-
-
-def _rows_in(path: Path) -> int:
-    # The stubs of pyarrow leave open what a path is.
-    return parquet.read_metadata(path).num_rows  # pyright: ignore[reportUnknownMemberType]
-
-
 def by_day(frame: DataFrame) -> DataFrame:
     """Messages as an archive has them: with the UTC day of storing and the topic's folder.
 
-    A day and topic stand together, in the order of the log.
+    A day and topic stand together, in the order of the log. What is much of one goes to several
+    tasks, and what is little of many to one: Spark's adaptive execution decides by the bytes
+    (``spark.sql.adaptive.advisoryPartitionSizeInBytes``).
 
     Args:
         frame: With the columns of ``timermq.delivered``.
     """
-    day = sql.expr(f"date_from_unix_date(cast(stored_ms div {_DAY_MS} as int))")
+    day = sql.expr(f"cast(date_from_unix_date(cast(stored_ms div {_DAY_MS} as int)) as string)")
     placed = frame.withColumn("date", day).withColumn("topic_name", sql.col("topic"))
-    return placed.repartition(*PARTITION_COLUMNS).sortWithinPartitions(
-        *PARTITION_COLUMNS, "phy_offset"
-    )
+    together = placed.hint("rebalance", *map(sql.col, PARTITION_COLUMNS))
+    return together.sortWithinPartitions(*PARTITION_COLUMNS, "phy_offset")
 
 
-def write_by_day(frame: DataFrame, directory: str) -> int:
-    """Write Parquet by the UTC day of storing and by topic, in the order of the log.
+def write_files(frame: DataFrame, run: Run) -> None:
+    """Write messages as Parquet by day and topic, and make them a batch of an archive.
 
-    Returns:
-        The rows, as the tasks that wrote them have counted.
+    Args:
+        frame: With the columns of ``timermq.delivered``.
+        run: The batch.
     """
-    # Observed behind the exchange: what is retried before it does not count twice.
-    written = Observation()
-    counted = by_day(frame).observe(written, sql.count(sql.lit(1)).alias("rows"))
-    Path(directory).parent.mkdir(parents=True, exist_ok=True)
-    counted.write.partitionBy(*PARTITION_COLUMNS).mode("overwrite").parquet(directory)
-    return int(written.get.get("rows", 0))
+    frame.sparkSession.dataSource.register(FileSink)
+    writer = by_day(frame).write.format(SINK).mode("append")
+    writer.option("run", msgspec.json.encode(run).decode()).save()
+
+
+def archived_files(directory: str) -> list[str]:
+    """The files of an archive's manifest as they are now, for readers of Parquet without Spark.
+
+    Of an archive in an object store they begin with the bucket, as pyarrow's file systems take
+    them.
+
+    Args:
+        directory: The archive's, or a URL.
+
+    Raises:
+        SparkJobError: There is no archive.
+    """
+    lake = lake_of(directory)
+    if not is_archive(lake):
+        raise SparkJobError(f"{directory}: expected an archive, found no {ABOUT} in it")
+    return [lake.path(file.path) for batch in entries(lake) for file in batch.files]
+
+
+def read_archive(spark: SparkSession, directory: str) -> DataFrame:
+    """All messages of an archive, each once, also while a run adds to it or after one has died.
+
+    Args:
+        spark: A session.
+        directory: The archive's, as driver and executors see it.
+
+    Raises:
+        SparkJobError: The directory is no archive, or none that Spark sees as a directory.
+    """
+    root, paths = absolute(directory), archived_files(directory)
+    schema = f"{TABLE.ddl()}, date date, topic_name string"
+    if not paths:
+        # The stubs of PySpark leave its frames of pandas open.
+        return spark.createDataFrame([], schema)  # pyright: ignore[reportUnknownMemberType]
+    return spark.read.schema(schema).option("basePath", root).parquet(*paths)

@@ -26,7 +26,8 @@ from ...clock.clock import SystemClock
 from ...recovery.store_sizes import measure
 from ...state.timer_options import TimerOptions
 from ..errors import SparkJobError
-from ..options import absolute
+from ..named_stores import one_store
+from ..options import absolute, store_patterns
 from ..rebuild.cancelled import cancelled_orders
 from ..rebuild.entries import SOURCE, RebuildSource
 from ..rebuild.install import install
@@ -85,7 +86,7 @@ def rebuild(
 
     Args:
         spark: A session.
-        store: The store's directory, as driver and executors see it.
+        store: The store's directory, as driver and executors see it; one that ``read_table`` takes.
         out: Where the new files go; a directory with nothing in it, or none yet.
         install_files: They take the places of the store's own instead.
         options: The broker's settings, and the keys of those that count more than the files.
@@ -94,10 +95,13 @@ def rebuild(
     Raises:
         StoreLockedError: A broker serves the store.
         NoStoreError: There is none.
-        SparkJobError: The commit log is damaged; nothing was changed.
+        SparkJobError: The commit log is damaged, or in an object store; nothing was changed.
         OSError: The disk refused.
     """
-    root = absolute(store)
+    stores = store_patterns(store)
+    for one in stores:
+        absolute(one.directory)  # nothing can be installed in an object store
+    root = one_store(stores, "rebuild").root
     if install_files == (out is not None):
         raise SparkJobError("rebuild: expected either a directory for the new files, or to install")
     disk = OsDisk()

@@ -22,7 +22,9 @@ from timermq.timerstore.body_codec import UNPACKED_SIZE_MAX, unpacked
 from timermq.timerstore.message import SysFlag
 from timermq.timerstore.record_spans import RecordError
 
-from ..archive.batches import known_batches, portions
+from ..archive.archive_log import entries, is_archive
+from ..archive.batches import listed_paths, portions
+from ..archive.directory_lake import DirectoryLake
 from ..errors import SparkJobError
 from ..moment_text import Moment, moment_ms
 from ..sink import JobReport, SinkOptions
@@ -104,10 +106,10 @@ def replay(
             f"{directory}: expected a directory of this machine, found none: say by --job what "
             "makes this replay another one than the last"
         )
-    known, done = known_batches(local), list[Replayed]()
+    known, done = entries(DirectoryLake(str(root))), list[Replayed]()
     if known and not any(batch.files for batch in known):
         return done  # of a store that had delivered nothing yet
-    archive = read_input(spark, [str(root)], "parquet")
+    archive = rows_of(spark, str(root))
     with one_line():
         held = chosen(archive, what).select("_metadata.file_path").distinct()
         places = [
@@ -121,6 +123,26 @@ def replay(
             archive = spark.read.option("basePath", str(root)).parquet(*portion.paths)
         done.append(Replayed(schedule(replayed(archive, what), one), was_done))
     return done
+
+
+def rows_of(spark: SparkSession, directory: str) -> DataFrame:
+    """The rows of an archive, which are those of its manifest, or of another table.
+
+    Args:
+        spark: A session.
+        directory: As it was named.
+
+    Raises:
+        SparkJobError: There is nothing to be read.
+    """
+    root = Path(directory.removeprefix("file:"))
+    lake = DirectoryLake(str(root))
+    if not is_archive(lake):
+        return read_input(spark, [directory], "parquet")
+    paths = listed_paths(root, entries(lake))
+    if not paths:
+        raise SparkJobError(f"{directory}: expected files to read, found none")
+    return read_input(spark, paths, "parquet")
 
 
 def chosen(archive: DataFrame, what: Replay) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -64,7 +64,7 @@ def run_task(
     job_ms = min(_job_ms(options, owner) for options in each)
     tasks = [ScheduleTask(options, columns, partition, owner, job_ms=job_ms) for options in each]
     with ThreadPoolExecutor(len(tasks)) as pool:
-        feeds = [_Feed(pool.submit, task.stage) for task in tasks]
+        feeds = [_Feed(pool, task.stage) for task in tasks]
         try:
             for portion in portions(batches, columns):
                 for index, feed in enumerate(feeds):
@@ -87,17 +87,17 @@ class _Feed:
     """The rows for one broker, on their way to its thread.
 
     Args:
-        submit: Starts a thread.
+        pool: Has a thread for it.
         stage: The work of the thread.
     """
 
     def __init__(
         self,
-        submit: Callable[..., Future[StagedRows]],
+        pool: ThreadPoolExecutor,
         stage: Callable[[Iterator[Portion]], StagedRows],
     ) -> None:
         self._waiting: queue.Queue[Portion | SparkJobError | None] = queue.Queue(PORTIONS_AHEAD)
-        self.ended = submit(stage, iter(self._taken, None))
+        self.ended = pool.submit(stage, iter(self._taken, None))
 
     def put(self, given: Portion | SparkJobError | None) -> None:
         """Hand rows over, or the end, or a reason to fail.

@@ -60,7 +60,7 @@ def job_report(options: SinkOptions) -> JobReport:
         refused.update(one.refused)
     return JobReport(
         job=options.job,
-        state=next((state for state in JobState if state in states), states[0]),
+        state=next(str(state) for state in JobState if state in states),
         handed_over=sum(one.handed_over for one in found),
         adopted=sum(one.adopted for one in found),
         refused=dict(refused),

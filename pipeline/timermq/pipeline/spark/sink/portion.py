@@ -39,8 +39,9 @@ class Portion:
             count: Of brokers.
         """
         mine = self.words[:, 0] % np.uint64(count) == index
-        chosen: Any = pa.array(mine)
-        return Portion(self.rows.filter(chosen), self.places[mine], self.words[mine])
+        # The stubs of pyarrow leave the type of a filter open.
+        rows: Any = self.rows
+        return Portion(rows.filter(pa.array(mine)), self.places[mine], self.words[mine])
 
 
 def portions(batches: Iterator[pa.RecordBatch], columns: ScheduleColumns) -> Iterator[Portion]:

@@ -63,6 +63,7 @@ class CommitLogReader(TableReader[LogSpan]):
     """Reads records; ``topics`` are those of the records themselves."""
 
     table = TABLE
+    is_of_log = True
     takes: ClassVar[tuple[str, ...]] = (
         "topics",
         "stored_from",

@@ -78,6 +78,11 @@ class Table:
         return (*self.columns, BROKER)
 
     @property
+    def all_names(self) -> tuple[str, ...]:
+        """The names of the columns as Spark shows them."""
+        return tuple(column.name for column in self.all_columns)
+
+    @property
     def brief(self) -> str:
         """The first column of numbers, which costs little where rows are counted."""
         return next(column.name for column in self.columns if column.type == "long")
@@ -91,16 +96,17 @@ class Table:
         for column in self.all_columns:
             if column.name == name:
                 return column
-        names = ", ".join(column.name for column in self.all_columns)
-        raise SparkJobError(f"{self.name}: column {name!r}: expected one of {names}")
+        raise SparkJobError(
+            f"{self.name}: column {name!r}: expected one of {', '.join(self.all_names)}"
+        )
 
     def ddl(self, names: Sequence[str] | None = None) -> str:
-        """The schema as Spark reads it: some columns, or all.
+        """The schema as Spark reads it: some columns, or those that come from the files.
 
         Raises:
             SparkJobError: There is no such column.
         """
-        chosen = [self.column(name) for name in names] if names else self.all_columns
+        chosen = [self.column(name) for name in names or self.names]
         return ", ".join(f"{column.name} {column.type}" for column in chosen)
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:

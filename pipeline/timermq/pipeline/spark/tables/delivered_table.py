@@ -56,6 +56,7 @@ class DeliveredReader(TableReader[LogSpan]):
     """Reads deliveries; the moments asked for bound ``deliver_ms``."""
 
     table = TABLE
+    is_of_log = True
     takes: ClassVar[tuple[str, ...]] = (
         "topics",
         "stored_from",

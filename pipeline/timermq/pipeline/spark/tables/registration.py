@@ -46,8 +46,8 @@ def read_table(
     Args:
         spark: A session that the tables are registered in.
         name: ``timermq.…``.
-        store: The directory, as driver and executors see it, a pattern, ``NAME=DIR``, or a list of
-            these; a relative one is below this process's own.
+        store: The directory, as driver and executors see it, a URL of an object store, a pattern,
+            ``NAME=DIR``, or a list of these; a relative one is below this process's own.
         options: As in docs/pipeline.md; None is as not given, moments may be datetimes with a zone.
 
     Raises:
@@ -56,8 +56,10 @@ def read_table(
     return spark.read.format(name).options(**_texts(name, store, options)).load()
 
 
-def read_stream(spark: SparkSession, name: str, store: str, **options: Moment | None) -> DataFrame:
-    """One table of a store as a stream; as ``read_table``.
+def read_stream(
+    spark: SparkSession, name: str, store: Stores, **options: Moment | None
+) -> DataFrame:
+    """One table of a store, or of several, as a stream; as ``read_table``.
 
     Raises:
         SparkJobError: The table is no stream, which ``readStream`` finds when a query starts.

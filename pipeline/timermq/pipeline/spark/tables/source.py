@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 
 from ..errors import SparkJobError
 from ..file_part import numbers
-from ..named_stores import named_stores
+from ..named_stores import NamedStore, named_stores
 from ..options import ReadOptions
 from ..store_view import StoreView
 from ..worker import keep_imports
@@ -63,6 +63,8 @@ class TableReader(DataSourceReader, Generic[Span]):
     table: ClassVar[Table]
     takes: ClassVar[tuple[str, ...]] = ()
     """Options besides the common ones."""
+    is_of_log: ClassVar[bool] = False
+    """It reads the commit log and nothing else, so a backup has it."""
 
     def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
         self.options = options
@@ -76,9 +78,23 @@ class TableReader(DataSourceReader, Generic[Span]):
         found = [
             InputPartition(Piece(store.broker, span))
             for store in named_stores(self.options.stores)
-            for span in self.spans(store.view(self.options.timer_precision_ms))
+            for span in self.spans(self._view(store))
         ]
         return found or [InputPartition(None)]
+
+    def _view(self, store: NamedStore) -> StoreView:
+        """One store as it stands.
+
+        Raises:
+            SparkJobError: It is a backup, and the table needs more; or as of ``StoreView.of``.
+        """
+        view = store.view(self.options.timer_precision_ms)
+        if view.is_backup and not self.is_of_log:
+            raise SparkJobError(
+                f"{view.root}: expected a store, as {self.table.name} needs, found a backup, which "
+                "has the commit log alone: `timermq restore` makes a store of it"
+            )
+        return view
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a piece."""
@@ -146,7 +162,8 @@ class TableSource(DataSource):
     def schema(self) -> str:
         """All columns, or those of the option ``columns``."""
         keep_imports()
-        return self.reader_type.table.ddl(self.read_options.columns)
+        table = self.reader_type.table
+        return table.ddl(self.read_options.columns or table.all_names)
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
         """The reader of the columns of a schema."""

@@ -9,7 +9,6 @@ durable before a slot names them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, ClassVar
@@ -19,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from timermq.timerlog import UNIT, TimerUnit, numbers_in_slot
-from timermq.timerstore.os_disk import OsDisk
 from timermq.wheel import NO_POS, SLOT, Slots
 
 from ..file_part import FilePart
+from ..object_disk import disk_of
+from ..places import RangeReader
 from ..store_view import LogView, StoreView
 from .declaration import Column, Table, layout_columns
 from .source import TableReader, TableSource, cut
@@ -64,7 +64,7 @@ class WheelReader(TableReader[SlotSpan]):
     def spans(self, view: StoreView) -> list[SlotSpan]:
         """The file is 39 MB with RocketMQ's settings: a few pieces."""
         path = f"{view.root}/timerwheel"
-        if not OsDisk().exists(path):
+        if not disk_of(path).exists(path):
             return []
         size = 2 * view.timer_options.slots_total * SLOT.size
         precision_ms = view.timer_options.timer_precision_ms
@@ -100,16 +100,16 @@ def as_published(slots: Slots, timer_log: LogView) -> Slots:
     """
     found = slots.copy()
     with ExitStack() as opened:
-        segments: dict[int, tuple[FilePart, int]] = {}
+        segments: dict[int, tuple[FilePart, RangeReader]] = {}
 
         def unit(pos: int) -> TimerUnit:
             start = pos - pos % timer_log.segment_size
             if start not in segments:
                 part = FilePart(timer_log.path(start), start, pos, pos + UNIT.size)
-                segments[start] = part, part.descriptor()
-                opened.callback(os.close, segments[start][1])
-            part, descriptor = segments[start]
-            data = os.pread(descriptor, UNIT.size, pos - start)
+                segments[start] = part, part.opened()
+                opened.callback(segments[start][1].close)
+            part, reader = segments[start]
+            data = reader.read_at(UNIT.size, pos - start)
             read = TimerUnit.decode(data.ljust(UNIT.size, b"\0"))
             if not read.is_valid or read.prev_pos >= pos:
                 raise part.cleaned(f"no unit at {pos}")

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from ..errors import SparkJobError
 from ..named_stores import named_stores
 from ..options import Stores
+from ..places import is_object
 
 _SPARKS_OWN = re.compile(
     r"part-\d+-[^/]+\.parquet"  # a task's file
@@ -81,6 +82,8 @@ def is_sparks_own(path: Path) -> bool:
 
 
 def _check_apart(directory: str, path: str, store: str) -> None:
+    if is_object(store):
+        return
     root = os.path.realpath(store)
     common = os.path.commonpath([root, path])
     if common not in (root, path):

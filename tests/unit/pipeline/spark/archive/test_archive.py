@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 
 from timermq.pipeline.spark import SparkJobError, StoreView
-from timermq.pipeline.spark.archive.archive_log import Batch
+from timermq.pipeline.spark.archive.batch import Batch
 from timermq.pipeline.spark.jobs.archive import (
     ArchiveReport,
     begins_at,
-    check_staged,
     follow,
     stretches,
 )
@@ -44,11 +40,13 @@ def batch_to(high: int) -> Batch:
     return Batch(number=0, low=0, high=high, rows=0, files=[])
 
 
-def test_batches_end_with_segments() -> None:
-    """What is left of each segment, up to what is durable."""
+def test_a_batch_is_many_segments() -> None:
+    """One for all up to what is durable; of more bytes than its limit it ends with a segment."""
     view = view_of(100, 200, 300, end=340)
 
-    assert list(stretches(view, 150)) == [(150, 200), (200, 300), (300, 340)]
+    assert list(stretches(view, 150)) == [(150, 340)]
+    assert list(stretches(view, 150, 150)) == [(150, 300), (300, 340)]
+    assert list(stretches(view, 150, 1)) == [(150, 200), (200, 300), (300, 340)]
     assert not list(stretches(view, 340))
 
 
@@ -83,18 +81,3 @@ def test_following() -> None:
 
     assert [one.batches for one in found] == [2, 1]
     assert slept == [5.0, 5.0, 5.0]
-
-
-def test_what_tasks_wrote_is_not_there(tmp_path: Path) -> None:
-    """Files on the disks of other machines are no empty batch."""
-    paths = [tmp_path / f"topic_name=T{number}" / "part-0.parquet" for number in range(2)]
-    for path in paths:
-        path.parent.mkdir()
-        parquet.write_table(pa.table({"phy_offset": [1, 2, 3]}), path)  # pyright: ignore[reportUnknownMemberType]  # stubs of pyarrow
-
-    check_staged(tmp_path, 6)
-    for left, path in zip((3, 0), paths, strict=True):
-        path.unlink()
-        with pytest.raises(SparkJobError, match=rf"expected the 6 messages .*, found {left}: the"):
-            check_staged(tmp_path, 6)
-    check_staged(tmp_path / "nothing", 0)

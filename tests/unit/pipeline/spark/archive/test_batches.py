@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from timermq.pipeline.spark import SparkJobError
-from timermq.pipeline.spark.archive.archive_log import About, Book
-from timermq.pipeline.spark.archive.batches import Portion, known_batches, portions
+from timermq.pipeline.spark.archive.archive_log import About, Book, commit
+from timermq.pipeline.spark.archive.archive_log import entries as entries_of
+from timermq.pipeline.spark.archive.batch import ArchivedFile, Batch
+from timermq.pipeline.spark.archive.batches import Portion, listed_paths, portions
+from timermq.pipeline.spark.archive.directory_lake import DirectoryLake
 
 SAID = {"from_ms": 0, "to_ms": 9, "shift_ms": 1, "topics": list[str]()}
 TOPICS = ("topic_name=A", "topic_name=B")
+
+
+def entries(root: Path) -> list[Batch]:
+    """The batches of its manifest."""
+    return entries_of(DirectoryLake(str(root)))
 
 
 def archived(root: Path, *lows: int) -> list[str]:
@@ -19,10 +26,14 @@ def archived(root: Path, *lows: int) -> list[str]:
     book = Book(str(root), About("delivered", internal=False))
     book.begin()
     for low in lows:
+        run, files = book.begin_batch(low, low + 100), list[ArchivedFile]()
         for topic in TOPICS:
-            (book.staging / topic).mkdir(parents=True)
-            (book.staging / topic / f"part-{topic}.parquet").write_text(f"{low} {topic}")
-        book.add(low, low + 100, 2)
+            path = root / topic / f"{low}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            size = path.write_text(f"{low} {topic}")
+            files.append(ArchivedFile(f"{topic}/{low}.parquet", 1, size))
+        commit(run, files)
+        book.end_batch(run)
     book.close()
     return files_of(root)
 
@@ -34,20 +45,19 @@ def files_of(root: Path) -> list[str]:
 
 def jobs_of(root: Path, **said: object) -> list[str]:
     """The jobs that replay all of an archive."""
-    found = portions(root, files_of(root), known_batches(str(root)))
+    found = portions(root, files_of(root), entries(root))
     return [portion.job({**SAID, **said}) for portion in found]
 
 
 def names(*lows: int) -> list[tuple[str, ...]]:
     """The files of batches that begin at these positions, a file a topic."""
-    numbered = list(enumerate(TOPICS))
-    return [tuple(f"{topic}/{low:020d}-{at:05d}.parquet" for at, topic in numbered) for low in lows]
+    return [tuple(f"{topic}/{low}.parquet" for topic in TOPICS) for low in lows]
 
 
 def test_batches(tmp_path: Path) -> None:
     """A portion a batch; of a batch only the files that hold something of the range."""
     places = archived(tmp_path, 0, 100)
-    known = known_batches(str(tmp_path))
+    known = entries(tmp_path)
 
     assert names(0, 100) == [one.files for one in portions(tmp_path, places, known)]
     (only,) = names(100)
@@ -55,19 +65,9 @@ def test_batches(tmp_path: Path) -> None:
 
 
 def test_other_tables(tmp_path: Path) -> None:
-    """Of files that are of no batch each stands for itself, in an archive too."""
-    archived(tmp_path / "archive", 0)
-    for root in (tmp_path / "archive", tmp_path / "table"):
-        root.mkdir(exist_ok=True)
-        for name in ("b.parquet", "a.parquet"):
-            (root / name).touch()
-    table, root = tmp_path / "table", tmp_path / "archive"
-
+    """Of files that are of no batch each stands for itself."""
     assert [("a.parquet",), ("b.parquet",)] == [
-        one.files for one in portions(table, files_of(table), known_batches(str(table)))
-    ]
-    assert [("a.parquet",), ("b.parquet",), *names(0)] == [
-        one.files for one in portions(root, files_of(root), known_batches(str(root)))
+        one.files for one in portions(tmp_path, ("b.parquet", "a.parquet"), entries(tmp_path))
     ]
 
 
@@ -97,25 +97,12 @@ def test_a_grown_archive(tmp_path: Path) -> None:
     assert before == after[:1]
 
 
-def test_a_batch_that_comes_meanwhile(tmp_path: Path) -> None:
-    """Its files may not all be there yet: they are for another run."""
-    archived(tmp_path, 0)
-    known = known_batches(str(tmp_path))
-    places = archived(tmp_path, 100)
+def test_files_that_were_removed(tmp_path: Path) -> None:
+    """What its owner has removed of an archive is passed over, and so is what no entry lists."""
+    archived(tmp_path, 0, 100)
+    (_, gone), (first, second) = names(0, 100)
+    (tmp_path / gone).unlink()
+    (tmp_path / "strange.parquet").touch()
 
-    assert names(0) == [one.files for one in portions(tmp_path, places, known)]
-
-
-def test_a_batch_on_its_way(tmp_path: Path) -> None:
-    """With some of its files it would be another job than with all of them."""
-    root = tmp_path / "archive"
-    archived(root, 0)
-    missing = root / names(0)[0][1]
-    staged = tmp_path / "archive.staging" / TOPICS[1] / f"part-{TOPICS[1]}.parquet"
-    staged.parent.mkdir(parents=True)
-    missing.rename(staged)
-
-    with pytest.raises(SparkJobError, match=r"all files of batch 0 in their places, found topic_"):
-        known_batches(str(root))
-    staged.unlink()  # somebody has removed what is old
-    assert len(known_batches(str(root))) == 1
+    found = listed_paths(tmp_path, entries(tmp_path))
+    assert [str(tmp_path / one) for one in (names(0)[0][0], first, second)] == found

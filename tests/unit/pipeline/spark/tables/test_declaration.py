@@ -21,8 +21,8 @@ def test_schemas() -> None:
     """All columns, or some in the order asked for."""
     expected: list[tuple[str, pa.DataType]] = [("b", pa.string()), ("a", pa.int64())]
 
-    assert "a long, b string, broker string" == TABLE.ddl()
-    assert ("a", "b") == TABLE.names
+    assert "a long, b string" == TABLE.ddl()
+    assert "a long, b string, broker string" == TABLE.ddl(TABLE.all_names)
     assert "b string, a long" == TABLE.ddl(["b", "a"])
     assert pa.schema(expected) == TABLE.arrow_schema(["b", "a"])
     assert ["| `a` | long | first |", "| `b` | string | second |"] == TABLE.page()[2:4]

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
-from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_register import QueueRegister
 from timermq.timerstore.store_checkpoint import StoreCheckpoint
 from timermq.timerstore.store_files import checkpoint_path
 
+from ...object_disk import disk_of
 from ...store_view import StoreView
 from .queues import Settled
 
 
 def flushed_pos(view: StoreView) -> int:
     """Up to where the timer log was whole when its checkpoint was written."""
-    page = TimerCheckpoint.open(OsDisk(), f"{view.root}/config/timercheck", read_only=True)
+    page = TimerCheckpoint.open(
+        disk_of(view.root), f"{view.root}/config/timercheck", read_only=True
+    )
     page.close()
     return page.last_timer_log_flush_pos
 
 
 def settled_of(view: StoreView) -> Settled:
     """Which records of a store have their units by now."""
-    disk = OsDisk()
+    disk = disk_of(view.root)
     register = QueueRegister(disk, view.root)
     register.load()
     deleted = register.deleted_topics
