@@ -157,11 +157,12 @@ def test_an_idle_day_is_short() -> None:
 def test_a_disk_that_fails_and_is_full_breaks_no_promise(seed: int) -> None:
     """A failed sync or write ends the process; a full disk refuses for a while."""
     faults = {FaultKind.EIO, FaultKind.ENOSPC}
-    outcome = simulate(draw_scenario(seed, days=DAYS, faults=faults))
+    scenario = draw_scenario(seed, days=DAYS, faults=faults)
+    outcome = simulate(scenario)
 
     assert () == outcome.faults
     assert outcome.crashes > 0
-    assert outcome.scenario.full_disks
+    assert scenario.full_disks
     assert sum(isinstance(event, Refused) for event in outcome.events) > 10
 
 

@@ -133,7 +133,8 @@ def test_tiny_segments(
     """Queues, index and log of a cut store, and what is stored next, are of the shorter log."""
     disk, clock = MemoryDisk(), ManualClock()
     options = small_options(disk_space_warning_level_ratio=100)
-    ends, sent = [0], []
+    ends = [0]
+    sent: list[tuple[str, str]] = []
     store = open_store(disk, clock, options)
     for number, (topic, size) in enumerate(sizes):
         body = f"{number}".ljust(size, ".")

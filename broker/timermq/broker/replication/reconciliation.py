@@ -50,15 +50,15 @@ class ReconciliationError(StoreError):
 class MasterLog(Protocol):
     """The requests that a master answers about its log."""
 
-    async def epochs(self, address: str) -> EpochReport:
+    async def epochs(self, address: str, /) -> EpochReport:
         """Its epochs; ReplicaRefusedError of one that has none."""
         ...
 
-    async def digest(self, address: str, offset: int, size: int) -> str | None:
+    async def digest(self, address: str, /, offset: int, size: int) -> str | None:
         """The digest of bytes of its log (`log_digest`); None where it has not all of them."""
         ...
 
-    async def record(self, address: str, position: int) -> bytes | None:
+    async def record(self, address: str, /, position: int) -> bytes | None:
         """The record at a position, without its origin; None without one."""
         ...
 

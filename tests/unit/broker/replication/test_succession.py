@@ -100,12 +100,20 @@ class Case:
             "link": lambda: self,
             "lead": self.lead,
             "follow": self.follow,
-            "reign": lambda epoch: self.done.append(f"reign {epoch}"),
-            "end": lambda life, *, at_once: self.lives.append((life, at_once)),
+            "reign": self.reign,
+            "end": self.end_life,
             "followers": lambda: [OTHER],
             "stand_alone": lambda: self.done.append("alone"),
         }
         self.succession = Succession(**fields | more)
+
+    def reign(self, epoch: int) -> None:
+        """Note an epoch that the tables have."""
+        self.done.append(f"reign {epoch}")
+
+    def end_life(self, next_life: NextLife, *, at_once: bool) -> None:
+        """Note how the broker goes on."""
+        self.lives.append((next_life, at_once))
 
     @property
     def end(self) -> int:
@@ -277,8 +285,8 @@ async def test_who_takes_no_lead(said: EpochReport | None, rule: str) -> None:
 
 async def test_the_only_follower_need_not_be_named() -> None:
     """With none, or two, it has to be; a follower hands nothing over."""
-    for known in ([], [OTHER, MASTER]):
-        case = Case(BrokerRole.ASYNC_MASTER, followers=lambda known=known: known)
+    for known in (list[str](), [OTHER, MASTER]):
+        case = Case(BrokerRole.ASYNC_MASTER, followers=known.copy)
         assert await refusal_of(case.succession.demote) == "FOLLOWER"
     assert await refusal_of(following().succession.demote) == "NOT_A_MASTER"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import trio
@@ -80,10 +81,10 @@ async def test_a_request_without_an_answer_is_told(
 class LateNetwork(StagedNetwork):
     """Somebody begins to listen while a connection is opened."""
 
-    async def connect(self) -> StagedStream:
+    async def connect(self, stall: Callable[[], float] = lambda: 0.0) -> StagedStream:
         """Begin to listen, and then open a connection."""
         self.listen()
-        return await super().connect()
+        return await super().connect(stall)
 
     async def stop(self) -> None:
         """Accept the connection, take its request, and stop in order."""
