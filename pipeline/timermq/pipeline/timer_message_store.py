@@ -312,6 +312,7 @@ class TimerMessageStore:
             wheel=self.files.wheel,
             state=self.state,
             options=self.options,
+            ahead=self._ahead,
         )
         try:
             return slots.pass_by(read_ms=read_ms, queue_offset=queue_offset, scan_py=scan_py)
