@@ -10,6 +10,7 @@ from simulation.staged_service import timed
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
 from timermq.pipeline.recovery.read_ahead import ReadAhead
+from timermq.pipeline.recovery.timer_recovery import recover
 from timermq.pipeline.stages.copied_slots import CopiedSlots
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import MAGIC_ROLL
@@ -184,3 +185,18 @@ def test_a_roll_is_known_as_long_as_what_it_rolled_waits() -> None:
     assert rig.state.scan_py == place
     assert slots.pass_by(read_ms=slot_ms + 60_000, queue_offset=2, scan_py=end)
     assert rig.state.scan_py == end
+
+
+async def test_a_promotion_remembers_a_roll_until_the_slot_of_what_it_rolled() -> None:
+    """That slot is later than all that the log tells of the time."""
+    rig = linked_rig(FAR_MS)
+    slot_ms = roll_slot(rig)
+    roll_by_master(rig)
+    end = rig.store.commit_log.max_offset
+    assert slots_of(rig).pass_by(read_ms=SLOT_MS + 2_000, queue_offset=2, scan_py=end)
+    await rig.flush()
+    service = rig.service
+    found = recover(service.files, rig.store, service.options, rig.clock.now_ms(), recounts=True)
+
+    assert found.already_done.origins.tolist() == [0]
+    assert rig.clock.now_ms() < slot_ms <= found.already_done.until_slot_ms
