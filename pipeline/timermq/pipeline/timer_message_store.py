@@ -307,7 +307,6 @@ class TimerMessageStore:
         if not self.is_parked:
             return False
         slots = CopiedSlots(
-            store=self.store,
             timer_log=self.files.timer_log,
             wheel=self.files.wheel,
             state=self.state,

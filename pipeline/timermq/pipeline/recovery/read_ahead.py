@@ -45,6 +45,7 @@ class ReadAhead:
     def taken(self) -> DoneReading | None:
         """What was read, for a recovery; None without any. The next one begins again."""
         reading, self._reading = self._reading, None
+        self.looked_py = self.looked_ms = 0
         return reading
 
     def caught_up(self) -> DoneReading | None:

@@ -15,7 +15,6 @@ from timermq.timerlog import MAGIC_ROLL, UNIT, TimerLog, numbers_in_slot
 from timermq.timerlog.unit import Units
 from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.disk import is_for_a_while
-from timermq.timerstore.message_store import MessageStore
 from timermq.wheel import TimerWheel
 
 from ..records.deduplication import contains
@@ -27,7 +26,7 @@ from ..state.timer_state import TimerState
 from .waiting_ends import waiting_from
 
 LOOKS_SHARE = 16
-"""All units are looked at anew when the log has grown by this part of their size …"""
+"""All units are looked at again when the log has grown by this part of their size …"""
 LOOKS_MS = 60_000
 """… or so much of the slots is passed."""
 LEGS = 8
@@ -38,7 +37,6 @@ LEGS = 8
 class CopiedSlots:
     """Passes the slots of one follower; plain code."""
 
-    store: MessageStore
     timer_log: TimerLog
     wheel: TimerWheel
     state: TimerState
@@ -110,10 +108,10 @@ class CopiedSlots:
 
     def _position_of(self, queue_offset: int) -> int:
         """Position of the record of an entry of the timer topic; the log's end without one."""
-        queue = self.store.queue(TIMER_TOPIC, 0)
+        queue = self.ahead.store.queue(TIMER_TOPIC, 0)
         units = None if queue is None else queue.units(max(queue_offset, queue.min_offset), 1)
         if units is None or not len(units):
-            return self.store.commit_log.max_offset
+            return self.ahead.store.commit_log.max_offset
         return int(units["phy_offset"][0])
 
     def _are_ended(self, units: Units, reading: DoneReading) -> Flags:
@@ -121,7 +119,7 @@ class CopiedSlots:
         ends = reading.ends()
         offsets_py = units["offset_py"].astype(np.int64)
         ended = contains(np.unique(ends.origins[~ends.are_cancels]), offsets_py)
-        return np.asarray(ended | (offsets_py < self.store.commit_log.min_offset), np.bool_)
+        return np.asarray(ended | (offsets_py < self.ahead.store.commit_log.min_offset), np.bool_)
 
     def _ahead_of(self, unit: np.void, read_ms: int, reading: DoneReading) -> tuple[int, int]:
         """Slot and magic for what waited for a roll in a slot to be passed; slot 0: it is done."""
@@ -130,7 +128,7 @@ class CopiedSlots:
         # The ring is not passed yet.
         last_ms = self.wheel.end_ms(self.state.commit_read_ms) - precision_ms
         offset_py, size_py, magic = (int(unit[one]) for one in ("offset_py", "size_py", "magic"))
-        record = self.store.commit_log.record_at(offset_py, size_py)
+        record = self.ahead.store.commit_log.record_at(offset_py, size_py)
         try:
             out_ms = decode_present(record, offset_py, size_py, precision_ms).out_ms
         except TimerRecordError:

@@ -38,7 +38,6 @@ def slots_of(rig: StagesByHand) -> CopiedSlots:
     """What passes the slots of a service."""
     service = rig.service
     return CopiedSlots(
-        store=service.store,
         timer_log=service.files.timer_log,
         wheel=service.files.wheel,
         state=rig.state,
