@@ -16,6 +16,8 @@ DAYS = 0.005
 """As long as one burst."""
 PAIRS = (1, 4, 5, 10, 19)
 TRIOS = (9, 15)
+ROLLING = (4, 39)
+"""Pairs whose messages go round the wheel: a follower has some of them in other slots."""
 
 
 @cache
@@ -30,6 +32,15 @@ def outcome_of(seed: int, brokers: int) -> Outcome:
 def test_a_fixed_seed_keeps_every_promise(seed: int, brokers: int) -> None:
     """Nothing is lost, early or twice but what may be; and the logs of all are equal in the end."""
     assert () == outcome_of(seed, brokers).faults
+
+
+@pytest.mark.parametrize("seed", ROLLING)
+def test_messages_that_go_round_the_wheel_arrive_once(seed: int) -> None:
+    """A promotion rolls and delivers nothing that the master has rolled."""
+    outcome = simulate(draw_replicas(seed, brokers=2, days=DAYS, rolls=True))
+
+    assert outcome.counts["replicas: promotions"]
+    assert () == outcome.faults
 
 
 def test_the_seeds_meet_what_befalls_replicas() -> None:

@@ -307,11 +307,11 @@ class TimerMessageStore:
         if not self.is_parked:
             return False
         slots = CopiedSlots(
-            store=self.store,
             timer_log=self.files.timer_log,
             wheel=self.files.wheel,
             state=self.state,
             options=self.options,
+            ahead=self._ahead,
         )
         try:
             return slots.pass_by(read_ms=read_ms, queue_offset=queue_offset, scan_py=scan_py)

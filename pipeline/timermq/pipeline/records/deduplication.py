@@ -95,6 +95,9 @@ class AlreadyDone:
 
     origins: NDArray[np.int64] = attrs.field(default=_NONE)
     """Sorted positions of timer records that are delivered or rolled already."""
+    ended: NDArray[np.int64] = attrs.field(default=_NONE)
+    """Those of them that were rolled, marked as cancelled or quarantined. Of a master's log: their
+    units may wait in later slots here than where the master has read them."""
     enqueued: NDArray[np.int64] = attrs.field(default=_NONE)
     """Sorted positions of timer records whose units are in the timer log already."""
     cleaned_to: int = 0
@@ -168,7 +171,7 @@ class AlreadyDone:
     def forget(self, *, slot_ms: int, queue_offset: int) -> None:
         """Let go of everything once both pointers are past what the last run can have touched."""
         if self and slot_ms > self.until_slot_ms and queue_offset >= self.until_queue_offset:
-            self.origins = self.enqueued = _NONE
+            self.origins = self.ended = self.enqueued = _NONE
             self.foreign = {}
             self.cleaned_to = 0
             self.doubts = ()

@@ -10,16 +10,39 @@ from itertools import islice
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.record import record_topic
 
 from ..records.deduplication import AlreadyDone, earlier_copies, order_in, origin_in
 from ..records.doubts import doubts_of, origins_in
-from ..records.foreign_key import ForeignKey, foreign_key_in
+from ..records.foreign_key import ForeignKey, foreign_key_in, pending_key
+from ..records.system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC
 from ..records.timeline import Timeline
+from ..records.timer_record import TIMER_TOPIC
+
+_TIMER = TIMER_TOPIC.encode()
+_OTHER_ENDS = frozenset({QUARANTINE_TOPIC.encode(), CANCEL_MARK_TOPIC.encode()})
+
+
+@attrs.frozen(eq=False)
+class Ends:
+    """Records that end others before these are due, as columns."""
+
+    positions: NDArray[np.int64]
+    """Where they stand."""
+    origins: NDArray[np.int64]
+    """Positions of the records that they end."""
+    are_cancels: NDArray[np.bool_]
+    """Which of them end a record by a delete that waits, or a message that a delete makes way for;
+    the others are rolls, marks and entries of the quarantine."""
+
+    def __len__(self) -> int:
+        return len(self.positions)
 
 
 @attrs.define(eq=False)
@@ -42,6 +65,10 @@ class DoneReading:
         factory=list[tuple[int, int, int | None]], init=False
     )
     """Position of a record, its origin, and the order of a message that it rolls."""
+    _ends: list[tuple[int, int, bool]] = attrs.field(
+        factory=list[tuple[int, int, bool]], init=False
+    )
+    """Position of a record that is no delivery, its origin, and whether it cancels it."""
     _foreign: list[tuple[int, int, ForeignKey]] = attrs.field(
         factory=list[tuple[int, int, ForeignKey]], init=False
     )
@@ -72,7 +99,11 @@ class DoneReading:
     def _take(self, phy_offset: int, record: bytes) -> None:
         origin = origin_in(record)
         if origin is not None:
-            self._done.append((phy_offset, origin, order_in(record)))
+            order = order_in(record)
+            self._done.append((phy_offset, origin, order))
+            topic = record_topic(record)
+            if topic == _TIMER or topic in _OTHER_ENDS:
+                self._ends.append((phy_offset, origin, topic == _TIMER and order is None))
             return
         if self.timeline is not None:
             self.timeline.add(phy_offset, record)
@@ -85,8 +116,20 @@ class DoneReading:
         if self.covers(scan_py):
             self.first = scan_py
             self._done = [one for one in self._done if one[0] >= scan_py]
+            self._ends = [one for one in self._ends if one[0] >= scan_py]
             self._foreign = [one for one in self._foreign if one[0] >= scan_py]
             self._holes = [one for one in self._holes if one.end > scan_py]
+
+    def ends(self, first: int = 0, until: int | None = None) -> Ends:
+        """What ends records before they are due, from a position on and up to another one."""
+        until = self.end if until is None else until
+        chosen = [one for one in self._ends if first <= one[0] < until]
+        columns = np.array(chosen, np.int64).reshape(-1, 3).T
+        return Ends(columns[0], columns[1], columns[2].astype(np.bool_))
+
+    def has_foreign(self, record: bytes) -> bool:
+        """Whether RocketMQ has delivered or rolled a record, as far as its key tells."""
+        return bool(self._foreign) and pending_key(record) in {key for _, _, key in self._foreign}
 
     def done(self, read_ms: int, queue_py: int) -> AlreadyDone:
         """What was delivered and rolled.
@@ -110,5 +153,7 @@ class DoneReading:
         copies = [(order, at) for at, _, order in self._done if order is not None]
         orders, positions = np.array(copies, np.int64).reshape(-1, 2).T
         earlier, _ = earlier_copies(orders, positions)
+        ended = [origin for _, origin, is_cancel in self._ends if not is_cancel]
+        done.ended = np.unique(np.array(ended, np.int64))
         done.origins = np.unique(np.concatenate([np.array(origins, np.int64), earlier]))
         return done

@@ -36,11 +36,24 @@ class ReadAhead:
 
     store: MessageStore
     files: TimerFiles
+    looked_py: int = attrs.field(default=0, init=False)
+    """How far it was looked for what of all this still waits in the wheel (``CopiedSlots``) …"""
+    looked_ms: int = attrs.field(default=0, init=False)
+    """… and from which slot on."""
     _reading: DoneReading | None = attrs.field(default=None, init=False)
 
     def taken(self) -> DoneReading | None:
         """What was read, for a recovery; None without any. The next one begins again."""
         reading, self._reading = self._reading, None
+        self.looked_py = self.looked_ms = 0
+        return reading
+
+    def caught_up(self) -> DoneReading | None:
+        """The reading up to the end of the log; None when that is too much for one turn."""
+        reading = self._current()
+        if self.store.commit_log.max_offset - reading.end > 2 * LEFT_SIZE_MAX:
+            return None
+        reading.read()
         return reading
 
     async def run(self) -> None:

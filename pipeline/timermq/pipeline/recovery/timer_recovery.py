@@ -46,7 +46,7 @@ from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
 from timermq.timerstore.message_store import MessageStore
 
-from ..records.deduplication import AlreadyDone, enqueued_from
+from ..records.deduplication import AlreadyDone, contains, enqueued_from
 from ..records.timeline import Timeline
 from ..records.timer_record import TIMER_TOPIC
 from ..state.timer_options import TimerOptions
@@ -435,7 +435,8 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
 
     Returns:
         The last slot with a unit of a done message that was linked late, not in the slot asked for:
-        with the clock ahead, it lies ahead of all that is stored. 0 without any.
+        with the clock ahead, it lies ahead of all that is stored. Or of one that was rolled by a
+        master, which had it in an earlier slot. 0 without any.
     """
     counts: dict[int, int] = {}
     last_done_ms = 0
@@ -443,6 +444,7 @@ def _recount(files: TimerFiles, store: MessageStore, read_ms: int, done: Already
         slots = slot_times(units)
         is_done = done.dequeue_repeats(units["offset_py"].astype(np.int64))
         is_late = is_done & (units["reserved"] == 0)
+        is_late |= contains(done.ended, units["offset_py"].astype(np.int64))
         last_done_ms = max(last_done_ms, int(slots[is_late].max(initial=0)))
         waits = (slots >= read_ms) & ((units["magic"] & MAGIC_DELETE) == 0) & ~is_done
         hashes, numbers = np.unique(units["topic_hash"][waits], return_counts=True)

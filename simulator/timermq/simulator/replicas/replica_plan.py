@@ -16,8 +16,12 @@ FAULTS_MAX = 6
 """Events of one plan."""
 AHEAD_MAX_MS = 600_000
 """How far ahead messages ask for a moment: replicas have much to say to each other meanwhile."""
+ROLLS_AHEAD_MAX_MS = 1_200_000
+"""… and where the wheel may be too short for that."""
 SLOTS, WINDOW = 7_200, 900
-"""Of the wheel."""
+"""Of a wheel that holds all."""
+_ROLLING = (2, 3)
+"""Of five seeds those whose messages may go round the wheel."""
 _SKEWS_MS = (0, 0, 1, -40, 400, -900)
 _BLOWS = (
     Blow.KILL, Blow.KILL, Blow.KILL, Blow.POWER, Blow.DISK, Blow.STOP, Blow.CUT, Blow.SILENCE,
@@ -26,7 +30,7 @@ _BLOWS = (
 
 
 def draw_replicas(
-    seed: int, *, brokers: int = 2, days: float = 1.0, rolls: bool = False
+    seed: int, *, brokers: int = 2, days: float = 1.0, rolls: bool | None = None
 ) -> ReplicaScenario:
     """The plan of a seed.
 
@@ -34,11 +38,17 @@ def draw_replicas(
         seed: Decides everything.
         brokers: Two or three.
         days: Virtual days; it goes on until everything has arrived.
-        rolls: Whether the wheel may be too short for the delays, so that messages go round.
+        rolls: Whether the wheel may be too short for the delays, so that messages go round; None:
+            the seed decides.
     """
     draw = Random(f"replicas of {seed}")  # noqa: S311 - a plan, not a secret
     base = draw_base(seed, int(days * DAY_MS), frozenset({FaultKind.NETWORK}))
     is_confirmed = draw.random() < 0.6
+    rolls = seed % 5 in _ROLLING if rolls is None else rolls
+    ahead_max_ms = ROLLS_AHEAD_MAX_MS if rolls else AHEAD_MAX_MS
+    wheel = base.timer
+    if not rolls:
+        wheel = attrs.evolve(wheel, slots_total=SLOTS, timer_roll_window_slot=WINDOW)
     return ReplicaScenario(
         seed=seed,
         brokers=brokers,
@@ -47,10 +57,8 @@ def draw_replicas(
         # A segment of a few records would be all that a test of this size cuts at.
         store=attrs.evolve(base.store, disk_space_warning_level_ratio=100),
         timer=attrs.evolve(
-            base.timer,
-            slots_total=SLOTS,
-            timer_roll_window_slot=WINDOW,
-            timer_precision_ms=draw.choice((100, 1_000)) if rolls else 1_000,
+            wheel,
+            timer_precision_ms=1_000,
             clock_step_max_ms=3_600_000,
             clock_doubt_ms=0,
         ),
@@ -59,7 +67,7 @@ def draw_replicas(
             delay_max_ms=draw.choice((0, 2, 40, 200)),
             window_size=draw.choice((500, 4_096, 65_536)),
         ),
-        clients=tuple(_fitting(one, looks_up=is_confirmed) for one in base.clients),
+        clients=tuple(_fitting(one, ahead_max_ms, looks_up=is_confirmed) for one in base.clients),
         faults=_draw_faults(draw, base),
         skews_ms=tuple(draw.choice(_SKEWS_MS) for _ in range(brokers)),
         sync_max_ms=base.sync_max_ms,
@@ -67,28 +75,32 @@ def draw_replicas(
     )
 
 
-def _fitting(plan: ClientPlan, *, looks_up: bool) -> ClientPlan:
+def _fitting(plan: ClientPlan, ahead_max_ms: int, *, looks_up: bool) -> ClientPlan:
     """The steps of a client, with moments that come soon.
 
     What was found by its key may be lost where nothing is confirmed.
     """
-    steps = (_sooner(one) for one in plan.steps if looks_up or not isinstance(one, LookUp))
+    steps = (
+        _sooner(one, ahead_max_ms) for one in plan.steps if looks_up or not isinstance(one, LookUp)
+    )
     return attrs.evolve(plan, steps=tuple(steps))
 
 
-def _sooner(step: Step) -> Step:
+def _sooner(step: Step, ahead_max_ms: int) -> Step:
     match step:
         case Send(items=items):
-            sooner = tuple(attrs.evolve(one, ahead_ms=_ahead(one.ahead_ms)) for one in items)
+            sooner = tuple(
+                attrs.evolve(one, ahead_ms=_ahead(one.ahead_ms, ahead_max_ms)) for one in items
+            )
             return attrs.evolve(step, items=sooner)
         case Move(ahead_ms=ahead_ms):
-            return attrs.evolve(step, ahead_ms=_ahead(ahead_ms))
+            return attrs.evolve(step, ahead_ms=_ahead(ahead_ms, ahead_max_ms))
         case _:
             return step
 
 
-def _ahead(ahead_ms: int) -> int:
-    return ahead_ms if ahead_ms < AHEAD_MAX_MS else ahead_ms % AHEAD_MAX_MS
+def _ahead(ahead_ms: int, ahead_max_ms: int) -> int:
+    return ahead_ms if ahead_ms < ahead_max_ms else ahead_ms % ahead_max_ms
 
 
 def _draw_faults(draw: Random, base: Scenario) -> tuple[ReplicaFault, ...]:

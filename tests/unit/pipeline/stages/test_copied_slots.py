@@ -7,12 +7,20 @@ import pytest
 
 from fakes import START_MS, ManualClock
 from simulation.staged_service import timed
+from timermq.pipeline.records.deduplication import origin_of
+from timermq.pipeline.records.timer_record import TIMER_TOPIC, timer_tail
+from timermq.pipeline.recovery.read_ahead import ReadAhead
+from timermq.pipeline.recovery.timer_recovery import recover
 from timermq.pipeline.stages.copied_slots import CopiedSlots
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.timerlog import MAGIC_ROLL
+from timermq.timerstore.message import Message
 from unit.pipeline.stages_by_hand import SLOT_MS, TINY, StagesByHand
 
 WIDE = attrs.evolve(TINY, timer_roll_window_slot=30, slots_total=30)
 """A ring of a minute."""
+FAR_MS = 40_000
+"""So far ahead a message goes round that wheel."""
 
 
 def linked_rig(*moments: int, options: TimerOptions = WIDE) -> StagesByHand:
@@ -30,11 +38,11 @@ def slots_of(rig: StagesByHand) -> CopiedSlots:
     """What passes the slots of a service."""
     service = rig.service
     return CopiedSlots(
-        store=service.store,
         timer_log=service.files.timer_log,
         wheel=service.files.wheel,
         state=rig.state,
         options=service.options,
+        ahead=ReadAhead(service.store, service.files),
     )
 
 
@@ -98,3 +106,96 @@ def test_a_full_disk_passes_nothing(stops: bool) -> None:
     passed = slots_of(rig).pass_by(read_ms=SLOT_MS + 10_000, queue_offset=1, scan_py=10_000)
     assert not passed
     assert (state.read_ms, state.scan_py, live(rig)) == (read_ms, scan_py, before)
+
+
+def roll_by_master(rig: StagesByHand) -> int:
+    """Store the copy of the first message that a master has rolled; where it stands."""
+    deliver_ms = SLOT_MS + FAR_MS
+    tail = timer_tail(
+        deliver_ms=deliver_ms,
+        out_ms=deliver_ms - 1_000,
+        topic="T",
+        queue_id=0,
+        rolls=1,
+        order_py=0,
+    )
+    key = b"UNIQ_KEY\x01m0\x02TIMER_DELIVER_MS\x01%d\x02" % deliver_ms
+    copy = Message(TIMER_TOPIC, 0, b"m0", key + tail, prepared_offset=origin_of(0))
+    place = rig.store.commit_log.max_offset
+    (result,) = rig.store.put([copy])
+    assert result.status.is_stored
+    batch = rig.get.next_batch()
+    assert batch is not None
+    assert rig.put.put(batch)
+    return place
+
+
+def roll_slot(rig: StagesByHand) -> int:
+    """The slot in which the first message waits for its roll."""
+    (slot_ms,) = live(rig)
+    assert slot_ms < FAR_MS - 1_000
+    return START_MS + slot_ms
+
+
+def test_what_the_master_has_not_rolled_waits_on() -> None:
+    """The master drew a later slot for it: passed here, it would be lost by a promotion."""
+    rig = linked_rig(FAR_MS)
+    read_ms = roll_slot(rig) + 1_000
+    end = rig.store.commit_log.max_offset
+    assert slots_of(rig).pass_by(read_ms=read_ms, queue_offset=1, scan_py=end)
+
+    (slot_ms,) = live(rig)
+    assert read_ms <= START_MS + slot_ms <= SLOT_MS + FAR_MS
+    for later_ms in range(read_ms + 1_000, SLOT_MS + FAR_MS, 1_000):
+        assert slots_of(rig).pass_by(read_ms=later_ms, queue_offset=1, scan_py=end)
+    # In its own slot by now, where no roll makes it late.
+    (slot,) = rig.service.live()
+    assert (int(slot["time_ms"]), int(slot["num"])) == (SLOT_MS + FAR_MS - 1_000, 1)
+    (chunk,) = rig.service.files.timer_log.walk(int(slot["last_pos"]), slot_ms=int(slot["time_ms"]))
+    assert not chunk.magic[0] & MAGIC_ROLL
+
+
+def test_what_the_master_has_rolled_is_passed() -> None:
+    """The copy waits in its place."""
+    rig = linked_rig(FAR_MS)
+    read_ms = roll_slot(rig) + 1_000
+    roll_by_master(rig)
+    before = live(rig)
+    end = rig.store.commit_log.max_offset
+    assert slots_of(rig).pass_by(read_ms=read_ms, queue_offset=2, scan_py=end)
+
+    assert sum(before.values()) == 2
+    assert sum(live(rig).values()) == 1
+    assert rig.state.scan_py == end
+
+
+def test_a_roll_is_known_as_long_as_what_it_rolled_waits() -> None:
+    """The master drew an earlier slot: a promotion would roll the message a second time."""
+    rig = linked_rig(FAR_MS)
+    slot_ms = roll_slot(rig)
+    place = roll_by_master(rig)
+    end = rig.store.commit_log.max_offset
+    slots = slots_of(rig)
+    assert slots.pass_by(read_ms=slot_ms, queue_offset=2, scan_py=end)
+    assert rig.state.scan_py == place
+
+    # That is looked for once a minute when nothing is stored.
+    assert slots.pass_by(read_ms=slot_ms + 1_000, queue_offset=2, scan_py=end)
+    assert rig.state.scan_py == place
+    assert slots.pass_by(read_ms=slot_ms + 60_000, queue_offset=2, scan_py=end)
+    assert rig.state.scan_py == end
+
+
+async def test_a_promotion_remembers_a_roll_until_the_slot_of_what_it_rolled() -> None:
+    """That slot is later than all that the log tells of the time."""
+    rig = linked_rig(FAR_MS)
+    slot_ms = roll_slot(rig)
+    roll_by_master(rig)
+    end = rig.store.commit_log.max_offset
+    assert slots_of(rig).pass_by(read_ms=SLOT_MS + 2_000, queue_offset=2, scan_py=end)
+    await rig.flush()
+    service = rig.service
+    found = recover(service.files, rig.store, service.options, rig.clock.now_ms(), recounts=True)
+
+    assert found.already_done.origins.tolist() == [0]
+    assert rig.clock.now_ms() < slot_ms <= found.already_done.until_slot_ms
