@@ -55,7 +55,7 @@ def no_lite(args: str, code: int) -> Refused:
 
 
 ACCOUNTS = "accounts stand in `plain_acl.yml`"
-METADATA = ("CONTROLLER_GET_METADATA_INFO", 1005, "no replicas")
+METADATA = ("CONTROLLER_GET_METADATA_INFO", 1005, "no controller")
 QUEUE = "TOPIC@broker-a@0"
 FOUND = '"offsetTable":{'
 
@@ -187,6 +187,7 @@ CALLS: Mapping[str, Works | Refused] = {
     "deleteExpiredCommitLog(String)": Works("DefaultCluster", "true"),
     "deleteExpiredCommitLogByAddr(String)": Works("BROKER", "true"),
     "getBrokerHAStatus(String)": Works("BROKER", '"master":true'),  # 907
+    "getBrokerEpochCache(String)": Works("BROKER", '"epochList":[]'),  # 1007
     "resetMasterFlushOffset(String,long)": Works("BROKER 0"),  # 908
     "updateColdDataFlowCtrGroupConfig(String,Properties)": Works("BROKER GROUP=1024"),  # 2001
     "getColdDataFlowCtrInfo(String)": Works("BROKER", '"configTable":{"GROUP":1024}'),  # 2003
@@ -227,11 +228,10 @@ CALLS: Mapping[str, Works | Refused] = {
     "cleanControllerBrokerData(String,String,String,String,boolean)": refused(
         "BROKER DefaultCluster broker-a 0 true", *METADATA
     ),
-    "getBrokerEpochCache(String)": refused("BROKER", "GET_BROKER_EPOCH_CACHE", 1007, "no replicas"),
     "updateControllerConfig(Properties,List)": refused(
-        "a=b BROKER", "UPDATE_CONTROLLER_CONFIG", 1009, "no replicas"
+        "a=b BROKER", "UPDATE_CONTROLLER_CONFIG", 1009, "no controller"
     ),
-    "getControllerConfig(List)": refused("BROKER", "GET_CONTROLLER_CONFIG", 1010, "no replicas"),
+    "getControllerConfig(List)": refused("BROKER", "GET_CONTROLLER_CONFIG", 1010, "no controller"),
     "createUser(String,UserInfo)": refused("BROKER u", "AUTH_CREATE_USER", 3001, ACCOUNTS),
     "createUser(String,String,String,String)": refused(
         "BROKER u p NORMAL", "AUTH_CREATE_USER", 3001, ACCOUNTS

@@ -26,7 +26,7 @@ from timermq.simulator.world import World
 
 DAYS = 0.2
 """As long as one burst."""
-ROW_SEEDS = (8, 10, 20, 36, 52)
+ROW_SEEDS = (8, 10, 20, 52, 107)
 """Together they take every row that is not among ``UNREACHED``."""
 FIXED_SEEDS = sorted({*range(1, 36), *ROW_SEEDS})
 UNREACHED = {
