@@ -36,7 +36,7 @@ from timermq.remoting.request_header import RequestHeader
 from timermq.remoting.topic_header import TopicHeader
 
 from ..options import BrokerOptions
-from ..security.tls import TlsError, reason_of, said, show
+from ..security.tls import TlsError, client_context, reason_of
 from ..topic_config import TopicConfig
 from .own_broker import OwnBroker
 
@@ -401,17 +401,8 @@ def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
 
 
 def _context(options: BrokerOptions) -> ssl.SSLContext:
-    trusted, shown = options.tls_client_trust_cert_path, options.tls_client_cert_path
-    try:
-        context = ssl.create_default_context(cafile=trusted)
-    except (OSError, ValueError) as error:
-        raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if shown is not None:
-        show(context, shown, options.tls_client_key_path, _no_password)
-    return context
-
-
-def _no_password() -> bytes:
-    # Without this OpenSSL would ask on the terminal.
-    raise TlsError("expected a key without a password")
+    return client_context(
+        options.tls_client_trust_cert_path,
+        options.tls_client_cert_path,
+        options.tls_client_key_path,
+    )

@@ -11,16 +11,13 @@ import structlog
 
 from ..options import BrokerOptions
 from ..refusal import RefusedError
-from ..security.tls import TlsError, said, show
-from ..security.watched_files import read_bounded
+from ..security.tls import client_context
+from ..security.watched_files import read_password
 from .etcd_lease import EtcdLease, EtcdUser
 from .json_posts import JsonPosts
 from .lease import LeaseError
 from .lease_place import LeasePlace
 from .succession import Succession
-
-PASSWORD_SIZE_MAX = 1_024
-"""Bytes of the file with a password."""
 
 log = structlog.get_logger("timermq.broker.replication.leased_lead")
 
@@ -83,7 +80,7 @@ def lease_of(options: BrokerOptions) -> EtcdLease:
     user = None
     if options.lease_user is not None and options.lease_password_file is not None:
         path = options.lease_password_file
-        user = EtcdUser(options.lease_user, lambda: _password(path))
+        user = EtcdUser(options.lease_user, lambda: read_password(path).decode())
     return EtcdLease(
         [JsonPosts(host, port, tls) for host, port in place.endpoints],
         place.key(options.broker_name),
@@ -108,25 +105,7 @@ async def holder_of(options: BrokerOptions) -> str | None:
     return None if record is None else record.holder
 
 
-def _password(path: str) -> str:
-    password = read_bounded(path, PASSWORD_SIZE_MAX).strip(b"\r\n")
-    if len(password) > PASSWORD_SIZE_MAX:
-        raise ValueError(f"{path}: expected a password of at most {PASSWORD_SIZE_MAX} bytes")
-    return password.decode()
-
-
 def _context(options: BrokerOptions) -> ssl.SSLContext:
-    trusted, shown = options.lease_tls_trust_cert_path, options.lease_tls_cert_path
-    try:
-        context = ssl.create_default_context(cafile=trusted)
-    except (OSError, ValueError) as error:
-        raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if shown is not None:
-        show(context, shown, options.lease_tls_key_path, _no_password)
-    return context
-
-
-def _no_password() -> bytes:
-    # Without this OpenSSL would ask on the terminal.
-    raise TlsError("expected a key without a password")
+    return client_context(
+        options.lease_tls_trust_cert_path, options.lease_tls_cert_path, options.lease_tls_key_path
+    )

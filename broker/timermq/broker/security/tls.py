@@ -24,7 +24,7 @@ from ..options import BrokerOptions, TlsClientAuth, TlsMode
 from ..sockets import Sockets
 from .failed_logins import peer_of
 from .log_limit import LogLimit
-from .watched_files import read_bounded, stamp_of
+from .watched_files import read_password, stamp_of
 
 HANDSHAKE_TIMEOUT = 10.0
 """Seconds from the first byte until both sides are sure of each other."""
@@ -34,8 +34,6 @@ HANDSHAKES_OF_ONE_MAX = HANDSHAKES_MAX // 2
 """Handshakes with one address at a time."""
 RELOAD_INTERVAL = 1.0
 """Seconds between two looks at the files."""
-PASSWORD_SIZE_MAX = 1024
-"""Bytes of the file with the key's password."""
 
 _HANDSHAKE = b"\x16"
 """The first byte of TLS: a record of the handshake."""
@@ -222,14 +220,37 @@ def show(
         raise TlsError(f"{place}: {said(error)}") from None
 
 
+def client_context(trusted: str | None, shown: str | None, key: str | None) -> ssl.SSLContext:
+    """TLS of connections that this broker opens.
+
+    Args:
+        trusted: File with the certificates of authorities; None: those of the system.
+        shown: File with the certificate that is shown; None: none is.
+        key: File with its key, which has no password; None: it is in the same file.
+
+    Raises:
+        TlsError: The files cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"trusted certificates {trusted}: {said(error)}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if shown is not None:
+        show(context, shown, key, _no_password)
+    return context
+
+
+def _no_password() -> bytes:
+    # Without this OpenSSL would ask on the terminal.
+    raise TlsError("expected a key without a password")
+
+
 def _password(path: str | None) -> bytes:
     """The password of the key; without this OpenSSL would ask on the terminal."""
     if path is None:
         raise TlsError("the key has a password, and tls_server_key_password_path names none")
-    password = read_bounded(path, PASSWORD_SIZE_MAX).strip(b"\r\n")
-    if len(password) > PASSWORD_SIZE_MAX:
-        raise TlsError(f"{path}: expected a password of at most {PASSWORD_SIZE_MAX} bytes")
-    return password
+    return read_password(path)
 
 
 def said(error: Exception) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 FILES_MAX = 256
 """Files of one directory of rules."""
+PASSWORD_SIZE_MAX = 1024
+"""Bytes of a file with a password."""
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
 """Path, size, i-node, time of the content and of the entry of each file; nanoseconds."""
@@ -38,6 +40,19 @@ def read_bounded(path: str, size_max: int) -> bytes:
     """
     with Path(path).open("rb") as file:
         return file.read(size_max + 1)
+
+
+def read_password(path: str) -> bytes:
+    """The password in a file, without the line's end.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is too large for a password.
+    """
+    password = read_bounded(path, PASSWORD_SIZE_MAX).strip(b"\r\n")
+    if len(password) > PASSWORD_SIZE_MAX:
+        raise ValueError(f"{path}: expected a password of at most {PASSWORD_SIZE_MAX} bytes")
+    return password
 
 
 class AclFiles:
