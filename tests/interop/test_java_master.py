@@ -32,8 +32,6 @@ SECONDS = 120.0
 PLAIN = [f"plain-{number}" for number in range(1_300)]
 TIMERS = [f"timer-{number}" for number in range(13)]
 LEVELS = ["level-1", "level-2", "level-3"]
-LAST = "last"
-"""A timer that is sent when the follower has all else."""
 
 
 async def connected(address: str) -> trio.SocketStream:
@@ -55,14 +53,6 @@ async def send(address: str) -> None:
             data = (body.ljust(1_000) if body in PLAIN else body).encode()
             answer = await peer.call(10, send_ext("T", f"UNIQ_KEY\x01{body}\x02{more}"), data)
             assert answer.code == 0, answer.remark
-
-
-async def send_timer(address: str, body: str) -> None:
-    """Send a timer due in 5 s."""
-    async with await connected(address) as stream:
-        more = f"UNIQ_KEY\x01{body}\x02TIMER_DELAY_MS\x015000\x02"
-        answer = await Peer(stream).call(10, send_ext("T", more), body.encode())
-        assert answer.code == 0, answer.remark
 
 
 def bodies(address: str) -> Counter[str]:
@@ -100,10 +90,6 @@ def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> N
             one = start(follower, *flags)
             _wait_level(master, one)
             wait_until(lambda: TIMERS[4] in bodies(java.listen), SECONDS)
-            # Of a new follower the slots of its first seconds have to be passed: RocketMQ's
-            # deliveries name no origin (docs/replication.md, "Follow").
-            trio.run(send_timer, java.listen, LAST)
-            wait_until(lambda: LAST in bodies(java.listen), SECONDS)
             _wait_level(master, one)
             topics = (follower / "config" / "topics.json").read_text()
             java.kill()
@@ -112,7 +98,7 @@ def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> N
         assert '"T"' in topics
         assert one.stop() == 0
         leads = start(follower, *OURS)
-        expected = Counter([*PLAIN, *TIMERS, *LEVELS, LAST])
+        expected = Counter([*PLAIN, *TIMERS, *LEVELS])
         wait_until(lambda: bodies(leads.listen) >= expected, SECONDS)
         assert bodies(leads.listen) == expected
 

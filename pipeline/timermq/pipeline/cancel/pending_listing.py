@@ -22,7 +22,6 @@ from timermq.timerstore.properties import KEYS_NAME, TAGS_NAME, UNIQ_KEY_NAME, f
 from timermq.timerstore.record import record_properties
 
 from ..records.deduplication import AlreadyDone
-from ..records.foreign_key import pending_key
 from ..records.timer_record import (
     TIMER_TOPIC,
     TimerRecordError,
@@ -227,8 +226,7 @@ class PendingTimers:
         if record is None:
             self.unreadable.add(offset_py)
             return None
-        foreign = self.already_done.foreign
-        if foreign and foreign.get(pending_key(record), 0):
+        if self.already_done.has_foreign(offset_py, record):
             return None
         properties = record_properties(record)
         try:

@@ -15,6 +15,7 @@ A record that Java delivered names no origin: it is known again by its keys (``f
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TypeVar
 
 import attrs
@@ -102,8 +103,8 @@ class AlreadyDone:
     """Sorted positions of timer records whose units are in the timer log already."""
     cleaned_to: int = 0
     """Records before it were cleaned, so nothing needed them: they are done."""
-    foreign: dict[ForeignKey, int] = attrs.Factory(dict[ForeignKey, int])
-    """Java's deliveries and rolls, with how many of each were seen."""
+    foreign: dict[ForeignKey, list[int]] = attrs.Factory(dict[ForeignKey, list[int]])
+    """Positions of Java's deliveries and rolls, ascending, by the key that they name."""
     doubts: tuple[Doubt, ...] = ()
     """Damaged places of the log that may be what became of a pending message."""
     until_slot_ms: int = -1
@@ -131,15 +132,18 @@ class AlreadyDone:
         """Which due requests have reached their topic, or were rolled, before the stop."""
         return contains(self.origins, offsets_py) | (offsets_py < self.cleaned_to)
 
-    def take_foreign(self, record: bytes) -> bool:
-        """Whether Java handled this timer record; each of its deliveries answers for one record."""
-        if not self.foreign:
+    def has_foreign(self, offset_py: int, record: bytes) -> bool:
+        """Whether Java handled the timer record at a position: what did stands behind it."""
+        places = self.foreign.get(pending_key(record)) if self.foreign else None
+        return bool(places) and places[-1] > offset_py
+
+    def take_foreign(self, offset_py: int, record: bytes) -> bool:
+        """The same, when the record is due; each of Java's deliveries answers for one record."""
+        if not self.has_foreign(offset_py, record):
             return False
-        key = pending_key(record)
-        count = self.foreign.get(key, 0)
-        if count:
-            self.foreign[key] = count - 1
-        return count > 0
+        places = self.foreign[pending_key(record)]
+        del places[bisect_right(places, offset_py)]
+        return True
 
     def check_doubts(self, offset_py: int, first_ms: int, topic: str) -> None:
         """Refuse a message that may have been delivered or rolled by a record that is damaged.

@@ -6,12 +6,14 @@ left to read when it is to lead: what was read counts, for a log only grows.
 
 from __future__ import annotations
 
+import contextlib
 from itertools import islice
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from timermq.timerstore.index_file import CutWalkError
 from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
@@ -69,10 +71,14 @@ class DoneReading:
         factory=list[tuple[int, int, bool]], init=False
     )
     """Position of a record that is no delivery, its origin, and whether it cancels it."""
-    _foreign: list[tuple[int, int, ForeignKey]] = attrs.field(
-        factory=list[tuple[int, int, ForeignKey]], init=False
+    _foreign: dict[ForeignKey, list[tuple[int, int]]] = attrs.field(
+        factory=dict[ForeignKey, list[tuple[int, int]]], init=False
     )
-    """Position and store time of a record that RocketMQ wrote, and the key that it names."""
+    """Position and store time of each record that RocketMQ wrote, by the key that it names."""
+    _rolls: list[tuple[int, ForeignKey]] = attrs.field(
+        factory=list[tuple[int, ForeignKey]], init=False
+    )
+    """Those of them that are rolls, of which it was not asked yet what they end."""
     _holes: list[Hole] = attrs.field(factory=list[Hole], init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -109,42 +115,66 @@ class DoneReading:
             self.timeline.add(phy_offset, record)
         key = foreign_key_in(record)
         if key is not None:
-            self._foreign.append((phy_offset, store_ms_of(record), key))
+            self._foreign.setdefault(key, []).append((phy_offset, store_ms_of(record)))
+            if record_topic(record) == _TIMER:
+                self._rolls.append((phy_offset, key))
 
     def forget(self, scan_py: int) -> None:
         """Forget what was read before a position, which no recovery asks for any more."""
         if self.covers(scan_py):
             self.first = scan_py
+            foreign = self._foreign.items()
             self._done = [one for one in self._done if one[0] >= scan_py]
             self._ends = [one for one in self._ends if one[0] >= scan_py]
-            self._foreign = [one for one in self._foreign if one[0] >= scan_py]
+            kept = ((key, [at for at in places if at[0] >= scan_py]) for key, places in foreign)
+            self._foreign = {key: places for key, places in kept if places}
+            self._rolls = [one for one in self._rolls if one[0] >= scan_py]
             self._holes = [one for one in self._holes if one.end > scan_py]
 
     def ends(self, first: int = 0, until: int | None = None) -> Ends:
-        """What ends records before they are due, from a position on and up to another one."""
+        """What ends records before they are due, from a position on and up to another one.
+
+        RocketMQ's rolls name no origin: the key index has it.
+        """
+        for phy_offset, key in self._rolls:
+            self._ends += [
+                (phy_offset, origin, False) for origin in self._rolled_by(phy_offset, key)
+            ]
+        self._rolls.clear()
         until = self.end if until is None else until
         chosen = [one for one in self._ends if first <= one[0] < until]
         columns = np.array(chosen, np.int64).reshape(-1, 3).T
         return Ends(columns[0], columns[1], columns[2].astype(np.bool_))
 
-    def has_foreign(self, record: bytes) -> bool:
-        """Whether RocketMQ has delivered or rolled a record, as far as its key tells."""
-        return bool(self._foreign) and pending_key(record) in {key for _, _, key in self._foreign}
+    def _rolled_by(self, phy_offset: int, key: ForeignKey) -> list[int]:
+        """Positions of the records that RocketMQ's roll at a position may have rolled."""
+        found = self.store.newest_first(TIMER_TOPIC, key[1].decode("utf-8", "replace"), unique=True)
+        # With more records of one hash than the index looks at, a roll is known by its key alone.
+        with contextlib.suppress(CutWalkError):
+            return [at for at, one in found if at < phy_offset and pending_key(one) == key]
+        return []
+
+    def has_foreign(self, offset_py: int, record: bytes) -> bool:
+        """Whether RocketMQ has delivered or rolled the record at a position, as its key tells."""
+        places = self._foreign.get(pending_key(record)) if self._foreign else None
+        return places is not None and places[-1][0] > offset_py
 
     def done(self, read_ms: int, queue_py: int) -> AlreadyDone:
         """What was delivered and rolled.
 
-        Java's deliveries of slots that are read already are no question any more: a delivery of a
-        later slot was stored after the read time, one of a later entry stands behind that entry.
+        Java's deliveries of slots that Java has read already are no question any more: a delivery
+        of a later slot was stored after the read time, one of a later entry stands behind that
+        entry. Of slots that we read they are: what came late waits in a later slot than it asks
+        for, and all that a new follower copies comes late.
 
         Args:
-            read_ms: Slots before it are read.
+            read_ms: Slots before it are read by Java; 0: no slot is.
             queue_py: Position of the first entry of the timer topic that is not linked.
         """
         done = AlreadyDone()
-        for phy_offset, store_ms, key in self._foreign:
-            if store_ms >= read_ms or phy_offset >= queue_py:
-                done.foreign[key] = done.foreign.get(key, 0) + 1
+        for key, places in self._foreign.items():
+            if asked := [at for at, store_ms in places if store_ms >= read_ms or at >= queue_py]:
+                done.foreign[key] = asked
         origins = [origin for _, origin, _ in self._done]
         origins += origins_in(self.store.commit_log, self._holes)
         is_used = self.timeline is not None and self.timeline.is_used

@@ -250,7 +250,7 @@ def recover(
     reading = ahead if ahead is not None and timeline is None and ahead.covers(scan_py) else None
     reading = reading or DoneReading(store, scan_py, timeline)
     reading.read()
-    done = reading.done(read_ms, queue_py)
+    done = reading.done(0 if state is CheckpointState.OURS else read_ms, queue_py)
     # From a checkpoint on too: slots whose messages were cleaned may be unread by what it says.
     done.cleaned_to = min(store.pins.released_to, store.commit_log.min_offset)
     if queue_py < store.commit_log.max_offset:

@@ -128,7 +128,7 @@ class Handled:
     @classmethod
     def of(cls, done: AlreadyDone) -> Handled:
         """Take over what recovery found to be done."""
-        keys = [key for key, count in done.foreign.items() if count]
+        keys = [key for key, places in done.foreign.items() if places]
         return attrs.evolve(cls.with_keys(done.origins, keys), cleaned_to=done.cleaned_to)
 
     @classmethod

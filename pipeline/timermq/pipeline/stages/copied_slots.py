@@ -133,7 +133,7 @@ class CopiedSlots:
             out_ms = decode_present(record, offset_py, size_py, precision_ms).out_ms
         except TimerRecordError:
             return last_ms, magic
-        if out_ms < read_ms or (record is not None and reading.has_foreign(record)):
+        if out_ms < read_ms or (record is not None and reading.has_foreign(offset_py, record)):
             return 0, magic
         if out_ms <= min(read_ms + 2 * leg_ms, last_ms):
             return out_ms, magic & ~MAGIC_ROLL

@@ -153,9 +153,10 @@ class DequeueGetMessage:
 
     def _left_out(self, record: bytes, deletes: frozenset[bytes], request: np.void) -> bool:
         done = self.state.already_done
-        if done.foreign and _is_readable(record) and done.take_foreign(record):
+        offset_py = int(request["offset_py"])
+        if done.foreign and _is_readable(record) and done.take_foreign(offset_py, record):
             self.counts.repeated += 1
-            self.state.meet(int(request["offset_py"]))
+            self.state.meet(offset_py)
             return True
         # A delete takes effect in the final slot only: on the way both are rolled.
         if (

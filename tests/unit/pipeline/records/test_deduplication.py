@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,11 +98,21 @@ WAITING = ("REAL_TOPIC=T", "UNIQ_KEY=U1", OUT)
 def test_each_delivery_answers_for_one_record() -> None:
     """Of three equal records that wait, two that Java delivered leave one."""
     record = record_of(*WAITING)
-    done = AlreadyDone(foreign={pending_key(record): 2})
+    done = AlreadyDone(foreign={pending_key(record): [50, 60]})
 
-    assert [True, True, False] == [done.take_foreign(record) for _ in range(3)]
-    assert not done.take_foreign(record_of("REAL_TOPIC=T", "UNIQ_KEY=U9", OUT))
-    assert not AlreadyDone().take_foreign(record)
+    assert not done.take_foreign(5, record_of("REAL_TOPIC=T", "UNIQ_KEY=U9", OUT))
+    assert [True, True, False] == [done.take_foreign(at, record) for at in (5, 10, 15)]
+    assert not AlreadyDone().take_foreign(5, record)
+
+
+@pytest.mark.parametrize("places", [*itertools.permutations((5, 15, 25))])
+def test_a_delivery_stands_behind_its_record(places: tuple[int, ...]) -> None:
+    """A record sent again after the delivery of an equal one waits, in whatever order they come."""
+    record = record_of(*WAITING)
+    done = AlreadyDone(foreign={pending_key(record): [10, 20]})
+
+    assert [at != 25 for at in places] == [done.has_foreign(at, record) for at in places]
+    assert [at != 25 for at in places] == [done.take_foreign(at, record) for at in places]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +124,7 @@ def test_forgets_when_both_pointers_are_past(slot_ms: int, queue_offset: int, ke
     done = AlreadyDone(
         origins=array(1),
         enqueued=array(2),
-        foreign={pending_key(record_of(*WAITING)): 1},
+        foreign={pending_key(record_of(*WAITING)): [3]},
         until_slot_ms=5_000,
         until_queue_offset=10,
     )
@@ -129,7 +141,7 @@ def test_empty_is_false() -> None:
     assert not AlreadyDone()
     assert AlreadyDone(origins=array(1))
     assert AlreadyDone(enqueued=array(1))
-    assert AlreadyDone(foreign={pending_key(record_of(*WAITING)): 1})
+    assert AlreadyDone(foreign={pending_key(record_of(*WAITING)): [3]})
 
 
 def test_all_copies_but_the_newest_are_done() -> None:

@@ -95,7 +95,7 @@ def test_what_rocketmq_handled(rolls: int) -> None:
     key = foreign_key_in(delivered)
     assert key is not None
     assert key == pending_key(records[0])
-    handled = Handled.of(AlreadyDone(foreign={key: 1, (b"U", b"u", b"x", b"0"): 0}))
+    handled = Handled.of(AlreadyDone(foreign={key: [7], (b"U", b"u", b"x", b"0"): []}))
     chunk = chunk_of(records)
 
     assert [False, True] == fires(chunk, read_timers(chunk, 1000), handled, Deletes()).tolist()

@@ -105,7 +105,7 @@ def test_what_rocketmq_handled(
     ends = log_of(messages, (V4,)) if messages else []
     found = [key for key in map(foreign_key_in, ends) if key is not None]
     records = of_timers(*waiting)
-    done = AlreadyDone(foreign=dict.fromkeys(found, 1))
+    done = AlreadyDone(foreign={key: [1 << 60] for key in found})
 
     assert [pending_key(one) in found for one in records] == Handled.of(done).hold_foreign(
         chunk_of(records)

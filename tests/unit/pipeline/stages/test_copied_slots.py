@@ -108,7 +108,7 @@ def test_a_full_disk_passes_nothing(stops: bool) -> None:
     assert (state.read_ms, state.scan_py, live(rig)) == (read_ms, scan_py, before)
 
 
-def roll_by_master(rig: StagesByHand) -> int:
+def roll_by_master(rig: StagesByHand, *, is_rocketmq: bool = False) -> int:
     """Store the copy of the first message that a master has rolled; where it stands."""
     deliver_ms = SLOT_MS + FAR_MS
     tail = timer_tail(
@@ -120,7 +120,10 @@ def roll_by_master(rig: StagesByHand) -> int:
         order_py=0,
     )
     key = b"UNIQ_KEY\x01m0\x02TIMER_DELIVER_MS\x01%d\x02" % deliver_ms
-    copy = Message(TIMER_TOPIC, 0, b"m0", key + tail, prepared_offset=origin_of(0))
+    if is_rocketmq:
+        tail += b"TIMER_DEQUEUE_MS\x01%d\x02" % SLOT_MS
+    origin = 0 if is_rocketmq else origin_of(0)
+    copy = Message(TIMER_TOPIC, 0, b"m0", key + tail, prepared_offset=origin)
     place = rig.store.commit_log.max_offset
     (result,) = rig.store.put([copy])
     assert result.status.is_stored
@@ -169,11 +172,12 @@ def test_what_the_master_has_rolled_is_passed() -> None:
     assert rig.state.scan_py == end
 
 
-def test_a_roll_is_known_as_long_as_what_it_rolled_waits() -> None:
+@pytest.mark.parametrize("is_rocketmq", [False, True])
+def test_a_roll_is_known_as_long_as_what_it_rolled_waits(is_rocketmq: bool) -> None:
     """The master drew an earlier slot: a promotion would roll the message a second time."""
     rig = linked_rig(FAR_MS)
     slot_ms = roll_slot(rig)
-    place = roll_by_master(rig)
+    place = roll_by_master(rig, is_rocketmq=is_rocketmq)
     end = rig.store.commit_log.max_offset
     slots = slots_of(rig)
     assert slots.pass_by(read_ms=slot_ms, queue_offset=2, scan_py=end)
@@ -199,3 +203,26 @@ async def test_a_promotion_remembers_a_roll_until_the_slot_of_what_it_rolled() -
 
     assert found.already_done.origins.tolist() == [0]
     assert rig.clock.now_ms() < slot_ms <= found.already_done.until_slot_ms
+
+
+async def test_a_promotion_knows_what_rocketmq_delivered_before_the_follower_began() -> None:
+    """Its first slot is later than the delivery; the message waits there since it came late."""
+    rig = StagesByHand(ManualClock(), WIDE)
+    out_ms = START_MS - 5_000
+    waiting = timer_tail(
+        deliver_ms=out_ms + 1_000, out_ms=out_ms, topic="T", queue_id=0, rolls=0, order_py=0
+    )
+    key = b"UNIQ_KEY\x01m0\x02"
+    delivered = key + waiting + b"TIMER_DEQUEUE_MS\x01%d\x02" % out_ms
+    rig.clock.time_ms = START_MS - 3_000
+    rig.store.put([Message(TIMER_TOPIC, 0, b"m0", key + waiting)])
+    rig.store.put([Message("T", 0, b"m0", delivered)])
+    rig.clock.time_ms = START_MS + 1
+    rig.link()
+    assert sum(live(rig).values()) == 1
+    await rig.flush()
+    service = rig.service
+    found = recover(service.files, rig.store, service.options, rig.clock.now_ms(), recounts=True)
+
+    (record,) = (one for at, one in rig.store.newest_first(TIMER_TOPIC, "m0", unique=True))
+    assert found.already_done.take_foreign(0, record)
