@@ -134,7 +134,7 @@ class AlreadyDone:
 
     def has_foreign(self, offset_py: int, record: bytes) -> bool:
         """Whether Java handled the timer record at a position: what did stands behind it."""
-        places = self.foreign.get(pending_key(record)) if self.foreign else None
+        places = self.foreign.get(pending_key(record), []) if self.foreign else []
         return bool(places) and places[-1] > offset_py
 
     def take_foreign(self, offset_py: int, record: bytes) -> bool:

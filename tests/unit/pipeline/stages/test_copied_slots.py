@@ -207,22 +207,23 @@ async def test_a_promotion_remembers_a_roll_until_the_slot_of_what_it_rolled() -
 
 async def test_a_promotion_knows_what_rocketmq_delivered_before_the_follower_began() -> None:
     """Its first slot is later than the delivery; the message waits there since it came late."""
-    rig = StagesByHand(ManualClock(), WIDE)
+    clock = ManualClock()
+    rig = StagesByHand(clock, WIDE)
     out_ms = START_MS - 5_000
     waiting = timer_tail(
         deliver_ms=out_ms + 1_000, out_ms=out_ms, topic="T", queue_id=0, rolls=0, order_py=0
     )
     key = b"UNIQ_KEY\x01m0\x02"
     delivered = key + waiting + b"TIMER_DEQUEUE_MS\x01%d\x02" % out_ms
-    rig.clock.time_ms = START_MS - 3_000
+    clock.time_ms = START_MS - 3_000
     rig.store.put([Message(TIMER_TOPIC, 0, b"m0", key + waiting)])
     rig.store.put([Message("T", 0, b"m0", delivered)])
-    rig.clock.time_ms = START_MS + 1
+    clock.time_ms = START_MS + 1
     rig.link()
     assert sum(live(rig).values()) == 1
     await rig.flush()
     service = rig.service
-    found = recover(service.files, rig.store, service.options, rig.clock.now_ms(), recounts=True)
+    found = recover(service.files, rig.store, service.options, clock.now_ms(), recounts=True)
 
     (record,) = (one for at, one in rig.store.newest_first(TIMER_TOPIC, "m0", unique=True))
     assert found.already_done.take_foreign(0, record)
