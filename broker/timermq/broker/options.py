@@ -182,12 +182,17 @@ class BrokerOptions(FollowOptions):
     """PEM: who may sign the certificates of clients."""
     namesrv_tls_enable: bool = False
     """Speak TLS to the name servers that this broker registers with."""
+    replica_tls_enable: bool = False
+    """Speak TLS to the ports for clients of other replicas."""
     tls_client_trust_cert_path: str | None = None
     """PEM: who may sign their certificates; None: whom the system trusts."""
     tls_client_cert_path: str | None = None
     """PEM: the certificate that is shown to them."""
     tls_client_key_path: str | None = None
     """Path of the key in PEM, without a password; None: it is in the file of the certificate."""
+    credentials_file: str | None = None
+    """File with the account that signs requests to other replicas and to name servers, in the form
+    of RocketMQ's ``tools.yml``. Replicas want an administrator's."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once. An address may have as many as are

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from timermq.timerstore.message_store import MessageStore
 
-from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
+from ..security.outward_access import OutwardAccess
 from ..tables import Tables
 from .agreement import Agreement
 from .epochs import EpochFile
@@ -28,7 +28,7 @@ def succession_of(
     store: MessageStore,
     *,
     address: str,
-    open_stream: OpenStream,
+    access: OutwardAccess,
     link: Callable[[], CopyLink],
     lead: Callable[[BrokerRole, Callable[[], None]], Awaitable[None]],
     follow: Callable[[], Awaitable[None]],
@@ -41,7 +41,7 @@ def succession_of(
         tables: Its tables.
         store: Its store.
         address: ``host:port`` at which others reach it.
-        open_stream: Opens connections to other replicas.
+        access: For requests to other replicas.
         link: See ``Succession``, as the others.
         lead: Lets it lead.
         follow: Parks it.
@@ -75,7 +75,7 @@ def succession_of(
         store=store,
         role=tables.role,
         epochs=EpochFile(store.disk, store.root),
-        calls=ReplicaCalls(open_stream),
+        calls=ReplicaCalls.of(access),
         link=link,
         lead=lead,
         follow=follow,
