@@ -10,7 +10,7 @@ from timermq.remoting.signature import SigningKey
 
 
 def test_an_account_in_a_file() -> None:
-    """Every value is taken as it stands, also one that looks like a number; a token may be there."""
+    """Every value is taken as it stands, also one that looks like a number."""
     found = Credentials.decode(b"accessKey: a\nsecretKey: 0012\nsecurityToken: yes\n")
     signed = found.sign(Command(10))
 

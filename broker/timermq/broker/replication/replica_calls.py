@@ -125,8 +125,13 @@ class ReplicaCalls:
         except BodyFormatError as error:
             raise NoReplicaError(f"{address}: {error.remark}") from error
 
-    async def brokers(self, server: str, name: str) -> list[str]:
-        """Addresses of the brokers of a name, as a name server has them (106).
+    async def brokers(self, server: str, name: str, *, is_replica: bool = False) -> dict[str, int]:
+        """Addresses of the brokers of a name to their ids, as a name server has them (106).
+
+        Args:
+            server: Its address.
+            name: Name of the brokers.
+            is_replica: It is another replica's port for clients.
 
         Raises:
             NoReplicaError: It does not answer.
@@ -135,17 +140,17 @@ class ReplicaCalls:
             answer = await self._call(
                 server,
                 RequestCode.GET_BROKER_CLUSTER_INFO,
-                open_stream=self._open_name_server,
+                open_stream=None if is_replica else self._open_name_server,
             )
             info = ConfigFields("cluster info", parse_json(answer.body.decode(), "cluster info"))
             table = info.fields("brokerAddrTable")
-            return [
-                address
+            return {
+                address: int(broker_id)
                 for one, broker in table.objects()
                 if one == name
-                for address in broker.texts("brokerAddrs").values()
-            ]
-        except (ReplicaRefusedError, UnicodeError, StoreFormatError, ConfigTableError) as error:
+                for broker_id, address in broker.texts("brokerAddrs").items()
+            }
+        except (ReplicaRefusedError, ValueError, StoreFormatError, ConfigTableError) as error:
             raise NoReplicaError(f"{server}: {error}") from error
 
     async def tell(self, address: str, *, master: str, epoch: int) -> None:

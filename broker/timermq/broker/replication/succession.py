@@ -139,7 +139,14 @@ class Succession:
             min_offset=commit_log.min_offset,
             max_offset=commit_log.max_offset,
             master_address=self.role.master_address,
+            follower_id=self._follower_id(),
         )
+
+    def _follower_id(self) -> int | None:
+        """Its id as a follower, of a master the one that it has left; None: it had none."""
+        if not self.role.is_master:
+            return self.role.follower_id
+        return None if self.note is None else self.note.broker_id
 
     # -- to the lead ----------------------------------------------------------------------------
 
@@ -257,8 +264,7 @@ class Succession:
         """Lead, in an epoch above all that is known."""
         number = max(self.epochs.epochs.last_number, self.seen_epoch, seen_epoch, 0) + 1
         master = self.role.master_address
-        note = RoleNote(role=self.promoted_role, epoch=number, peers=self._peers())
-        self._save(note.with_peer(master))
+        self._save(self._note(self.promoted_role, number, self.role.follower_id).with_peer(master))
         await self.link().stop()
 
         def begin() -> None:
@@ -292,7 +298,7 @@ class Succession:
             if not self.role.is_master:
                 raise _refused("NOT_A_MASTER", f"{self.broker_name} at {self.address} follows")
             to = self._follower() if to is None else to
-            await self._check_follower(to)
+            left_id = (await self._check_follower(to)).broker_id
             role, number = self.role.role, self.epochs.epochs.last_number
             self.role.is_handing_over = True
             try:
@@ -303,7 +309,7 @@ class Succession:
                 await self.lead(role, lambda: None)
                 raise _refused("FOLLOWER_REFUSES", str(error)) from error
             except NoReplicaError as error:
-                self._go_behind(to, number)
+                self._go_behind(to, number, left_id)
                 raise _refused(
                     "HANDOVER",
                     f"{error}: it may lead or not, so this broker follows it: when it does not "
@@ -311,13 +317,13 @@ class Succession:
                 ) from error
             finally:
                 self.role.is_handing_over = False
-            self._go_behind(to, found.last_epoch)
+            self._go_behind(to, found.last_epoch, left_id)
             log.warning("handed over", to=to, epoch=found.last_epoch)
             return found
 
-    def _go_behind(self, master: str, epoch: int) -> None:
-        """Follow a master with the log as it is, which that has, in the next life."""
-        note = RoleNote(role=BrokerRole.SLAVE, epoch=epoch, master=master, peers=self._peers())
+    def _go_behind(self, master: str, epoch: int, broker_id: int) -> None:
+        """Follow a master, which has the whole log, in the next life, by the id that it leaves."""
+        note = self._note(BrokerRole.SLAVE, epoch, broker_id, master)
         self._save(note.with_peer(master))
         self.role.master_address = master
         self._is_over = True
@@ -332,7 +338,7 @@ class Succession:
             )
         return found[0]
 
-    async def _check_follower(self, to: str) -> None:
+    async def _check_follower(self, to: str) -> EpochReport:
         try:
             found = await self.calls.epochs(to)
         except (NoReplicaError, ReplicaRefusedError) as error:
@@ -350,6 +356,7 @@ class Succession:
                 f"{to}: expected at most {BEHIND_MAX} bytes to be missing there, found {behind}: "
                 "wait until it has them",
             )
+        return found
 
     async def _hand_over(self, to: str, offset: int, number: int) -> EpochReport:
         """Promote a follower; this broker stays parked as long as that may lead or not.
@@ -397,7 +404,9 @@ class Succession:
             )
         if not self.role.is_master and self.role.master_address == master:
             return
-        note = RoleNote(role=BrokerRole.SLAVE, epoch=epoch, master=master, peers=self._peers())
+        # The id of a fenced master is found when it begins again (``start_role``).
+        broker_id = None if self.role.is_master else self.role.follower_id
+        note = self._note(BrokerRole.SLAVE, epoch, broker_id, master)
         self._save(note.with_peer(master))
         self._is_over = True
         log.error(
@@ -462,6 +471,13 @@ class Succession:
             except NoReplicaError:
                 pass
             await trio.sleep(pause)
+
+    def _note(
+        self, role: BrokerRole, epoch: int, broker_id: int | None, master: str | None = None
+    ) -> RoleNote:
+        return RoleNote(
+            role=role, epoch=epoch, master=master, peers=self._peers(), broker_id=broker_id
+        )
 
     def _peers(self) -> tuple[str, ...]:
         return () if self.note is None else self.note.peers

@@ -171,7 +171,9 @@ async def test_a_promotion_is_noted_then_the_link_ends_then_it_leads() -> None:
 
     assert case.done == ["stopped", "alone", "reign 2", "leads"]
     assert case.epochs.epochs == EpochList([FIRST_EPOCH, Epoch(2, case.end)])
-    assert case.note == RoleNote(role=BrokerRole.ASYNC_MASTER, epoch=2, peers=(MASTER,))
+    assert case.note == RoleNote(
+        role=BrokerRole.ASYNC_MASTER, epoch=2, peers=(MASTER,), broker_id=1
+    )
     assert (found.is_master, found.last_epoch) == (True, 2)
 
 
@@ -236,7 +238,9 @@ async def test_a_switch_parks_before_it_hands_over() -> None:
     assert case.others.promoted == [(OTHER, case.end, 1)]
     assert found.last_epoch == 2
     assert case.lives == [(NextLife(master=OTHER, epoch=2), False)]
-    assert case.note == RoleNote(role=BrokerRole.SLAVE, epoch=2, master=OTHER, peers=(OTHER,))
+    assert case.note == RoleNote(
+        role=BrokerRole.SLAVE, epoch=2, master=OTHER, peers=(OTHER,), broker_id=1
+    )
 
 
 async def test_a_follower_that_refuses_leaves_the_lead_where_it_is() -> None:
