@@ -171,7 +171,8 @@ class Succession:
                 await self._check_master_gone()
                 self._check_complete()
             missing, begun = self.link().behind(), trio.current_time()
-            await self._take_lead(self.epochs.epochs.last_number)
+            # The first epoch is the master's, also where nothing was heard of it.
+            await self._take_lead(FIRST_EPOCH.number)
             took_ms = round(1000 * (trio.current_time() - begun))
             number = self.epochs.epochs.last_number
             log.warning("promoted", epoch=number, missing_bytes=missing, took_ms=took_ms)
@@ -251,6 +252,9 @@ class Succession:
             )
 
     def _check_complete(self) -> None:
+        if self.store.log_copy.is_empty:
+            text = "nothing was copied: by force it leads without a message, and is not followed"
+            raise _refused("EMPTY", f"{text} by the old master")
         missing = self.link().behind()
         if missing is None or missing > 0:
             size = "an unknown number of" if missing is None else f"{missing}"

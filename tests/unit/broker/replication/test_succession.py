@@ -77,10 +77,17 @@ class Others:
 class Case:
     """One broker whose role is changed by hand; its store and its files are real."""
 
-    def __init__(self, role: BrokerRole, **more: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(
+        self,
+        role: BrokerRole,
+        *,
+        is_empty: bool = False,
+        **more: Any,  # noqa: ANN401 - passed on
+    ) -> None:
         self.disk = MemoryDisk()
         self.store = open_store(self.disk)
-        assert self.store.put([message("first")])[0].status.is_stored
+        if not is_empty:
+            assert self.store.put([message("first")])[0].status.is_stored
         self.role = Role(role, 1)
         self.others = Others()
         self.done: list[str] = []
@@ -204,6 +211,15 @@ async def test_missing_bytes_forbid_a_promotion(missing: int | None) -> None:
     assert await refusal_of(case.succession.promote) == "BEHIND"
     assert case.note is None
     assert (await case.succession.promote(force=True)).is_master
+
+
+async def test_an_empty_follower_leads_by_force_alone() -> None:
+    """Its epoch is above the master's first one, of which it may have heard nothing."""
+    case = following(is_empty=True)
+    case.epochs.save(EpochList())
+
+    assert await refusal_of(case.succession.promote) == "EMPTY"
+    assert (await case.succession.promote(force=True)).epochs == ((2, 0),)
 
 
 async def test_a_master_that_answers_forbids_a_promotion() -> None:
