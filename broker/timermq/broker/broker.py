@@ -316,6 +316,7 @@ class Broker(Replica):
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
+            epoch=max(self.succession.epochs.epochs.last_number, 0),
             lease=None if self.lease is None else self.lease.status(),
         )
 

@@ -71,7 +71,7 @@ class Replica(ABC):
         return succession_of(
             self.options,
             self.tables,
-            self.store,
+            self.timer_store,
             address=self.endpoint.address,
             access=self._outward,
             link=lambda: self.following,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from timermq.timerstore.message_store import MessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 
 from ..options import BrokerOptions
 from ..security.outward_access import OutwardAccess
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def succession_of(
     options: BrokerOptions,
     tables: Tables,
-    store: MessageStore,
+    timer_store: TimerMessageStore,
     *,
     address: str,
     access: OutwardAccess,
@@ -39,7 +39,7 @@ def succession_of(
     Args:
         options: Settings of the broker.
         tables: Its tables.
-        store: Its store.
+        timer_store: The timers over its store.
         address: ``host:port`` at which others reach it.
         access: For requests to other replicas.
         link: See ``Succession``, as the others.
@@ -51,6 +51,7 @@ def succession_of(
         StoreFormatError: The note, or the list of epochs, is damaged.
         OSError: The disk refused.
     """
+    store = timer_store.store
 
     def followers() -> Sequence[str]:
         return [
@@ -64,6 +65,7 @@ def succession_of(
     def reign(epoch: int) -> None:
         for table in (tables.topics, tables.groups, tables.offsets):
             table.reign(epoch)
+        timer_store.files.checkpoint.state_version = epoch
 
     def stand_alone() -> None:
         tables.followers.is_short_handed = True
