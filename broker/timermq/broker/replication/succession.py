@@ -29,6 +29,7 @@ from timermq.remoting.epoch_report import EpochReport
 from timermq.timerstore.message_store import MessageStore
 
 from ..refusal import RefusedError
+from ..security.log_limit import LogLimit
 from .epochs import Epoch, EpochFile
 from .ha_frames import EpochStart
 from .next_life import CopyLink, EndLife, NextLife
@@ -98,6 +99,7 @@ class Succession:
     _suspected: Signal = attrs.field(factory=Signal, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     """It has been fenced, or goes to another master."""
+    _refusals: LogLimit = attrs.field(factory=LogLimit, init=False)
 
     def begin(self) -> None:
         """Go on as the note says, at the start; no record of its own is written before.
@@ -470,8 +472,11 @@ class Succession:
             try:
                 await self.calls.tell(peer, master=self.address, epoch=epoch)
                 pause = TOLD_INTERVAL
-            except ReplicaRefusedError:
+            except ReplicaRefusedError as error:
                 await self.look(peer)
+                is_ours = error.code in (ResponseCode.ILLEGAL_OPERATION, ResponseCode.NO_PERMISSION)
+                if is_ours and not self._is_over and self._refusals.take():
+                    log.error("a replica does not follow this master", reason=str(error))
             except NoReplicaError:
                 pass
             await trio.sleep(pause)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from small_store import ROOT, message, open_store
 from timermq.broker.refusal import RefusedError
@@ -70,6 +71,8 @@ class Others:
         await trio.lowlevel.checkpoint()
         assert master == OWN
         self.told.append((address, epoch))
+        if self.refuses is not None:
+            raise self.refuses
         if address not in self.reports:
             raise NoReplicaError(f"{address}: gone")
 
@@ -370,6 +373,27 @@ async def test_a_new_master_tells_the_others(autojump_clock: object) -> None:
     assert silent == 4
     assert 6 <= len(case.others.told) <= 8
     assert set(case.others.told) == {(MASTER, 2)}
+
+
+@pytest.mark.parametrize(("code", "lines"), [(604, 2), (16, 2), (3, 0)])
+async def test_two_masters_of_one_name_are_told_once_a_minute(
+    autojump_clock: object, code: int, lines: int
+) -> None:
+    """With what the other one says of it; one of RocketMQ's knows no such request."""
+    case = following()
+    await case.succession.promote()
+    said = "LOWER_EPOCH: own:1 says that it leads in epoch 2: expected above 2"
+    case.others.refuses = ReplicaRefusedError(MASTER, code, said)
+    case.others.reports[MASTER] = report(2)
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(case.succession.run)
+            await trio.sleep(70)
+            nursery.cancel_scope.cancel()
+
+    assert len(case.others.told) == 70
+    assert [one["reason"] for one in logs] == lines * [f"{MASTER}: {said}"]
+    assert case.lives == []
 
 
 def test_the_first_epoch_of_a_master_with_followers() -> None:
