@@ -43,12 +43,13 @@ from .config_table import ConfigSaver
 from .endpoint import Endpoint
 from .failure import failure_told
 from .front_end import FrontEnd
-from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp, over_tls
+from .namesrv.name_server_link import NameServerLinks, OpenStream, open_tcp
 from .options import STOP_TIMEOUT_MS, BrokerOptions
 from .processors import Processors
 from .replication.master_side import MasterSide
 from .replication.replica import FOLLOWS, Replica
 from .security.access_control import AccessControl
+from .security.outward_access import OutwardAccess
 from .security.tls import Tls
 from .transactions.transaction_check import TransactionCheck
 from .transactions.transactions import Transactions
@@ -122,8 +123,12 @@ class Broker(Replica):
         self.tables = parts.tables
         self.role = parts.tables.role
         self._open_stream, self._draw = open_stream, draw
+        self._outward = OutwardAccess(options, open_stream)
         self.name_servers = NameServerLinks(
-            options.registers_with, self.tables.own, over_tls(options, open_stream)
+            options.registers_with,
+            self.tables.own,
+            self._outward.open_name_server,
+            self._outward.sign,
         )
         """The name servers at which this broker registers."""
         self._saver = self._load_tables()
@@ -208,6 +213,7 @@ class Broker(Replica):
             ConfigTableError: A table under ``config/`` holds something else.
             PlainAclError: The rules of access cannot be read.
             TlsError: Certificate or key cannot be used.
+            CredentialsError: The account of this broker cannot be used.
         """
         endpoint = await Endpoint.bind(options)
         try:
@@ -310,6 +316,7 @@ class Broker(Replica):
             tls_refused=self.tls.refused,
             tls_problem=self.tls.problem,
             access=None if self.access is None else self.access.statistics(),
+            epoch=max(self.succession.epochs.epochs.last_number, 0),
             lease=None if self.lease is None else self.lease.status(),
         )
 

@@ -49,6 +49,8 @@ class BrokerStatistics:
     """Those that are linked."""
     followers_refused: int = 0
     """Links of followers that were refused."""
+    epoch: int = 0
+    """Of the log's newest part: it grows with each change of the master; 0: there is none."""
     following: FollowRow | None = None
     """How it stands with the master that it follows; None of a master."""
     tls_refused: int = 0

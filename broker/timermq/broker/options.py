@@ -7,7 +7,6 @@ every limit of the server, with its unit.
 from __future__ import annotations
 
 import enum
-import ipaddress
 import platform
 import re
 
@@ -16,6 +15,7 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
+from .loopback import is_loopback, may_be_loopback
 from .replication.follow_options import FollowOptions
 
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
@@ -74,15 +74,6 @@ def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
             f"{attribute.name}: expected 1 to 127 of the characters % | a-z A-Z 0-9 _ -, "
             f"found {value!r}"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it, as far as the text tells."""
-    host = host.strip("[]").lower()
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
@@ -182,12 +173,17 @@ class BrokerOptions(FollowOptions):
     """PEM: who may sign the certificates of clients."""
     namesrv_tls_enable: bool = False
     """Speak TLS to the name servers that this broker registers with."""
+    replica_tls_enable: bool = False
+    """Speak TLS to the ports for clients of other replicas."""
     tls_client_trust_cert_path: str | None = None
     """PEM: who may sign their certificates; None: whom the system trusts."""
     tls_client_cert_path: str | None = None
     """PEM: the certificate that is shown to them."""
     tls_client_key_path: str | None = None
     """Path of the key in PEM, without a password; None: it is in the file of the certificate."""
+    credentials_file: str | None = None
+    """File with the account that signs requests to other replicas and to name servers, in the form
+    of RocketMQ's ``tools.yml``. Replicas want an administrator's."""
 
     connections_max: int = attrs.field(default=8_192, validator=_positive)
     """Open connections on all ports; one more is closed at once. An address may have as many as are
@@ -317,7 +313,7 @@ class BrokerOptions(FollowOptions):
         addresses = [(self.listen_host, self.listen_port)]
         if self.serves_namesrv:
             addresses.append((self.namesrv_listen_host, self.namesrv_listen_port))
-        return [f"{host}:{port}" for host, port in addresses if not _is_loopback(host)]
+        return [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
 
     def address_fault(self) -> str | None:
         """Why clients would not reach the address that this broker gives them; None if they may.
@@ -325,21 +321,21 @@ class BrokerOptions(FollowOptions):
         For a start of the broker: a store can be read with any address in its settings.
         """
         host = self.advertised_host or self.listen_host
-        if _is_loopback(self.listen_host) and not _is_loopback(host):
+        if may_be_loopback(self.listen_host) and not may_be_loopback(host):
             return (
                 f"listen_host (bindAddress): expected an address that {host}, which is advertised "
                 f"(advertised_host, brokerIP1), leads to, such as {host} or 0.0.0.0, "
                 f"found {self.listen_host!r}, which only this machine reaches"
             )
-        far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
-        if self.lease_is_far and _is_loopback(host):
+        far = [one for one in self.namesrv_addresses if not may_be_loopback(one.rpartition(":")[0])]
+        if self.lease_is_far and may_be_loopback(host):
             return (
                 "advertised_host (brokerIP1): expected an address at which the other brokers of "
                 f"the lease {self.lease} reach this one, found {host!r}, which is each one's own"
             )
         # Loopback that a setting names is meant: name server and broker in containers, with their
         # ports forwarded to a developer's machine.
-        if far and self.advertised_host is None and _is_loopback(host):
+        if far and self.advertised_host is None and may_be_loopback(host):
             return (
                 "advertised_host (brokerIP1): expected an address at which clients of the name "
                 f"server {far[0]} reach this broker, and listen_host (bindAddress) to match, "

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import attrs
 import trio
@@ -29,6 +29,7 @@ from timermq.client import (
 )
 from timermq.client.link import Links, OpenStream
 from timermq.remoting import WatchView
+from timermq.remoting.credentials import FILE_KEYS, FILE_SIZE_MAX, CredentialsError
 
 from .arguments import UsageError, add_namesrv, complete_files
 
@@ -36,10 +37,6 @@ ACCESS_KEY_VARIABLE = "TIMERMQ_ACCESS_KEY"
 SECRET_KEY_VARIABLE = "TIMERMQ_SECRET_KEY"  # noqa: S105 - the name of a variable
 SECURITY_TOKEN_VARIABLE = "TIMERMQ_SECURITY_TOKEN"  # noqa: S105 - the name of a variable
 VARIABLES = (ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, SECURITY_TOKEN_VARIABLE)
-
-FILE_SIZE_MAX = 65_536
-"""Bytes of a file of credentials."""
-_KEYS = ("accessKey", "secretKey", "securityToken")
 
 
 @attrs.frozen(kw_only=True)
@@ -137,35 +134,21 @@ def add_client_access(parser: argparse.ArgumentParser) -> None:
 
 
 def _credentials(path: str | None, environ: Mapping[str, str]) -> Credentials | None:
-    if path is not None:
-        fields = _read_file(path)
-        access_key, secret_key, token = (fields.get(key) for key in _KEYS)
-        where = path
-    else:
-        access_key, secret_key, token = (environ.get(name) for name in VARIABLES)
-        where = f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}"
-    if path is None and not access_key and not secret_key:
+    if (
+        path is None
+        and not environ.get(ACCESS_KEY_VARIABLE)
+        and not environ.get(SECRET_KEY_VARIABLE)
+    ):
         return None
-    if not access_key or not secret_key:
-        raise UsageError(f"{where}: expected an access key and a secret, found one of them or none")
-    return Credentials(access_key, secret_key, token or None)
-
-
-def _read_file(path: str) -> Mapping[str, str]:
-    import yaml  # few have such a file
-
-    with Path(path).open("rb") as file:
-        data = file.read(FILE_SIZE_MAX)
+    where = f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}" if path is None else path
     try:
-        # Every scalar stays a text. What does not parse is not quoted: it may be the secret.
-        value = cast("object", yaml.load(data, Loader=yaml.BaseLoader))  # noqa: S506 - texts alone
-    except (yaml.YAMLError, UnicodeError, RecursionError):
-        value = None
-    fields = cast("dict[object, object]", value) if isinstance(value, dict) else {}
-    texts = {key: text for key, text in fields.items() if isinstance(text, str)}
-    if not texts or len(texts) != len(fields) or not texts.keys() <= set(_KEYS):
-        raise UsageError(f"{path}: expected YAML with {', '.join(_KEYS)}, found something else")
-    return cast("dict[str, str]", texts)
+        if path is None:
+            values = (environ.get(name) for name in VARIABLES)
+            return Credentials.of(dict(zip(FILE_KEYS, values, strict=True)))
+        with Path(path).open("rb") as file:
+            return Credentials.decode(file.read(FILE_SIZE_MAX))
+    except CredentialsError as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
 def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:

@@ -30,6 +30,8 @@ FAILURES = (
     ("timermq.broker.config_fields", "ConfigTableError"),
     ("timermq.broker.security.plain_acl", "PlainAclError"),
     ("timermq.broker.security.tls", "TlsError"),
+    ("timermq.broker.replication.link_security", "SecretError"),
+    ("timermq.remoting.credentials", "CredentialsError"),
     ("timermq.remoting", "RemoteProtocolError"),
 )
 """Errors that are no bugs, besides those of usage and system: modules and names."""

@@ -23,6 +23,7 @@ from timermq.broker.options import BrokerOptions
 from timermq.broker.refusal import RefusedError
 from timermq.broker.replication.replica_calls import ReplicaCalls
 from timermq.broker.replication.start_role import prepare_start
+from timermq.broker.security.outward_access import OutwardAccess
 from timermq.pipeline.clock.clock import SystemClock, boot_time_ms
 from timermq.pipeline.state.backoff import Backoff
 from timermq.timerstore.disk import is_full
@@ -168,6 +169,11 @@ def tell_of_others(root: str, options: BrokerOptions) -> None:
         log.warning(
             "secret of replicas is open to others", path=secret, remedy=f"chmod o= {secret}"
         )
+    account = options.credentials_file
+    if account is not None and _is_open_to_others(account):
+        log.warning(
+            "account of this broker is open to others", path=account, remedy=f"chmod o= {account}"
+        )
     for key in (
         options.tls_server_key_path,
         options.tls_client_key_path,
@@ -234,9 +240,8 @@ async def serve(configuration: Configuration, *, is_supervised: bool = False) ->
 
 async def _open(configuration: Configuration) -> Broker:
     disk, root = OsDisk(), configuration.serve.store_path_root_dir
-    options = await prepare_start(
-        disk, root, configuration.broker, configuration.store, ReplicaCalls(open_tcp)
-    )
+    calls = ReplicaCalls.of(OutwardAccess(configuration.broker, open_tcp))
+    options = await prepare_start(disk, root, configuration.broker, configuration.store, calls)
     return await Broker.open(
         disk=disk,
         root=root,

@@ -50,6 +50,7 @@ from .quarantine.quarantine_release import QuarantineRelease
 from .records.timer_record import TIMER_TOPIC
 from .recovery.needed_records import needed_from
 from .recovery.read_ahead import ReadAhead
+from .recovery.shown_slots import ShownSlots
 from .recovery.timer_files import TimerFiles
 from .recovery.timer_flush import TimerFlush
 from .recovery.timer_recovery import recover
@@ -114,6 +115,7 @@ class TimerMessageStore:
         self.counts = TimerCounts()
         self.files = TimerFiles.open(store.disk, store.root, options)
         self._ahead = ReadAhead(store, self.files)
+        self._shown = ShownSlots(self.files.timer_log, self._ahead)
         self.persisted_ms = self.files.newest_time_ms(store.last_store_ms)
         """The newest time that the last run worked by; 0: none is known."""
         self._needed_at_end: tuple[int | None] | None = None
@@ -143,11 +145,7 @@ class TimerMessageStore:
         self.flow = FlowControl(options, self._linked)
         self.admission = TimerAdmission(options, self.flow.refuses)
         self.cancellation = Cancellation(
-            store=store,
-            state=self.state,
-            quarantine=self.quarantine,
-            options=options,
-            clock=clock,
+            store=store, state=self.state, quarantine=self.quarantine, options=options, clock=clock
         )
         """Takes messages back and moves them, with a certain answer."""
         self.takeover = self._make_takeover()
@@ -443,8 +441,9 @@ class TimerMessageStore:
         return min((one for one in pins if one is not None), default=None)
 
     def live(self) -> Slots:
-        """The slots that are still to be read."""
-        return self.files.wheel.live(self.state.read_ms)
+        """The slots that are still to be read; of a parked service those that are to be shown."""
+        live = self.files.wheel.live(self.state.read_ms)
+        return self._shown.shown(live, self.clock.now_ms()) if self.is_parked else live
 
     def statistics(self, live: Slots | None = None) -> TimerStatistics:
         """A moment's picture; reads memory only.

@@ -37,6 +37,8 @@ class EpochReport:
     """Records before it are on every replica that counts; 0: none are known to be."""
     master_address: str | None = None
     """``host:port`` of the master that it follows."""
+    follower_id: int | None = None
+    """Its id as a follower, of a master the one that it has left; None: it had none."""
 
     @property
     def is_master(self) -> bool:
@@ -62,6 +64,7 @@ class EpochReport:
                     {"endOffset": end, "epoch": number, "startOffset": start}
                     for (number, start), end in zip(self.epochs, ends, strict=True)
                 ],
+                "followerId": self.follower_id,
                 "masterAddress": self.master_address,
                 "maxOffset": self.max_offset,
                 "minOffset": self.min_offset,
@@ -79,7 +82,7 @@ class EpochReport:
             raise BodyFormatError("epochs", f"up to {BODY_SIZE_MAX} bytes", f"{len(body)}")
         try:
             fields = _decoder.decode(body)
-            master = fields.get("masterAddress")
+            master, follower_id = fields.get("masterAddress"), fields.get("followerId")
             return cls(
                 cluster_name=str(fields["clusterName"]),
                 broker_name=str(fields["brokerName"]),
@@ -91,6 +94,7 @@ class EpochReport:
                 max_offset=int(fields["maxOffset"]),
                 confirmed_to=int(fields.get("confirmOffset", 0)),
                 master_address=None if master is None else str(master),
+                follower_id=None if follower_id is None else int(follower_id),
             )
         except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
             raise BodyFormatError("epochs", "a replica's epochs", str(error)) from error

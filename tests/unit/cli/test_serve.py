@@ -132,6 +132,8 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
     key.touch(mode=0o644)
     secret = tmp_path / "secret"
     secret.touch(mode=0o644)
+    account = tmp_path / "tools.yml"
+    account.touch(mode=0o644)
     guarded = attrs.evolve(
         BROKER,
         acl_enable=True,
@@ -139,6 +141,7 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
         tls_server_cert_path="cert.pem",
         tls_server_key_path=str(key),
         ha_secret_file=str(secret),
+        credentials_file=str(account),
         ha_tls_cert_path=str(key),
         ha_tls_trust_cert_path="trust.pem",
     )
@@ -148,6 +151,7 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
         rules.chmod(0o640)
         key.chmod(0o600)
         secret.chmod(0o600)
+        account.chmod(0o600)
         tell_of_others(str(store), guarded)
         tell_of_others(str(store), attrs.evolve(BROKER, namesrv_listen_host="10.0.0.1"))
         tell_of_others(str(tmp_path / "none"), BROKER)
@@ -156,6 +160,7 @@ def test_it_is_said_who_else_may_look_in(tmp_path: Path) -> None:
         "store is open to others",
         "file of accounts is open to others",
         "secret of replicas is open to others",
+        "account of this broker is open to others",
         "key of a certificate is open to others",
         "key of a certificate is open to others",
         "open to all: no access control",

@@ -32,7 +32,7 @@ CHECKPOINT = Layout(
         ("last_timer_log_flush_pos", "q", "units before it are durable, and in the wheel file"),
         ("last_timer_queue_offset", "q", "entries of the timer topic before it have units"),
         ("master_timer_queue_offset", "q", "the same on the master; equal here"),
-        ("state_version", "q", "data version: 0"),
+        ("state_version", "q", "data version: the epoch in which its broker leads, else 0"),
         ("timestamp", "q", "data version: last change of read time or queue offset, epoch ms"),
         ("counter", "q", "data version: number of such changes"),
     ),

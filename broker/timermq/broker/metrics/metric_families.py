@@ -294,6 +294,11 @@ def _following(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """Which role it has, and how far a follower is behind its master."""
     found = snapshot.statistics.following
     yield gauge("timermq_is_master", "Whether it leads: 0 of a follower", found is None)
+    yield gauge(
+        "timermq_epoch",
+        "The newest epoch of the log, which grows with each change of the master; 0: none",
+        snapshot.statistics.epoch,
+    )
     if found is None:
         return
     yield gauge("timermq_master_linked", "Whether the master's log comes in", found.is_linked)

@@ -5,10 +5,8 @@ broker out of all routes there. So one that breaks is made again after a second,
 and longer pauses, and the broker registers again on it. Registrations carry all topics, or those
 that have changed; the name server compares their version and does nothing when it knows it.
 
-In a cluster that takes TLS alone the connections are encrypted, and the server's certificate is
-always checked: it must be signed by a trusted authority, and have the name (or address) of
-``namesrv_addr``. The files are read for each connection, so changed ones count from the next.
-This corresponds to ``tls.enable`` and ``tls.client.*`` of RocketMQ's remoting client.
+What opens the connections speaks TLS where that is asked for, and registrations are signed where
+this broker has an account (``OutwardAccess``).
 
 Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBrokerAll``.
 """
@@ -16,7 +14,6 @@ Source: Java ``BrokerOuterAPI.registerBrokerAll``, ``BrokerController.registerBr
 from __future__ import annotations
 
 import itertools
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
@@ -35,8 +32,6 @@ from timermq.remoting.registration import body_crc32, encode_registration
 from timermq.remoting.request_header import RequestHeader
 from timermq.remoting.topic_header import TopicHeader
 
-from ..options import BrokerOptions
-from ..security.tls import TlsError, client_context, reason_of
 from ..topic_config import TopicConfig
 from .own_broker import OwnBroker
 
@@ -54,6 +49,8 @@ PAUSE_MAX = 30.0
 RECEIVE_SIZE = 65_536
 
 OpenStream = Callable[[str, int], Awaitable[trio.abc.Stream]]
+Sign = Callable[[Command], Command]
+"""Gives a request with its signature."""
 
 log = structlog.get_logger("timermq.broker.namesrv.name_server_link")
 
@@ -61,6 +58,11 @@ log = structlog.get_logger("timermq.broker.namesrv.name_server_link")
 async def open_tcp(host: str, port: int) -> trio.abc.Stream:
     """A connection to a name server; raises OSError."""
     return await trio.open_tcp_stream(host, port)
+
+
+def unsigned(command: Command) -> Command:
+    """A request as it is, of a broker without an account."""
+    return command
 
 
 class LinkBrokenError(Exception):
@@ -91,12 +93,20 @@ class NameServerLink:
         address: ``host:port``.
         own: The broker that is registered.
         open_stream: Opens a connection.
+        sign: Signs requests.
     """
 
-    def __init__(self, address: str, own: OwnBroker, open_stream: OpenStream = open_tcp) -> None:
+    def __init__(
+        self,
+        address: str,
+        own: OwnBroker,
+        open_stream: OpenStream = open_tcp,
+        sign: Sign = unsigned,
+    ) -> None:
         self.state = LinkState(address)
         self._own = own
         self._open_stream = open_stream
+        self._sign = sign
         self._opaques = itertools.count(1)
         self._changed = trio.Event()
         self._answers: dict[int, Command] = {}
@@ -272,7 +282,7 @@ class NameServerLink:
             body=body,
         )
         with trio.move_on_after(ANSWER_TIMEOUT):
-            await self._stream.send_all(self._frames.encode(command))
+            await self._stream.send_all(self._frames.encode(self._sign(command)))
             while opaque not in self._answers:
                 await self._answered.wait()
             return self._answers.pop(opaque)
@@ -323,12 +333,17 @@ class NameServerLinks:
         addresses: ``host:port`` each.
         own: The broker that is registered.
         open_stream: Opens a connection.
+        sign: Signs requests.
     """
 
     def __init__(
-        self, addresses: Sequence[str], own: OwnBroker, open_stream: OpenStream = open_tcp
+        self,
+        addresses: Sequence[str],
+        own: OwnBroker,
+        open_stream: OpenStream = open_tcp,
+        sign: Sign = unsigned,
     ) -> None:
-        self._links = [NameServerLink(one, own, open_stream) for one in addresses]
+        self._links = [NameServerLink(one, own, open_stream, sign) for one in addresses]
 
     def states(self) -> list[LinkState]:
         """State of the link to each of them."""
@@ -370,39 +385,3 @@ def _mistake_in(error: Exception) -> Exception | None:
     if isinstance(error, ExceptionGroup):
         return cast("ExceptionGroup[Exception]", error).split(_FAILURES)[1]
     return None if isinstance(error, _FAILURES) else error
-
-
-def over_tls(options: BrokerOptions, open_stream: OpenStream) -> OpenStream:
-    """The function that opens connections to name servers, by the settings; it raises OSError.
-
-    Raises:
-        TlsError: The files cannot be used.
-    """
-    if not options.namesrv_tls_enable:
-        return open_stream
-    _context(options)  # files that cannot be used are an error at the start
-
-    async def open_secure(host: str, port: int) -> trio.abc.Stream:
-        stream = await open_stream(host, port)
-        try:
-            context = _context(options)
-            secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
-            await secure.do_handshake()
-        except BaseException as error:
-            await trio.aclose_forcefully(stream)
-            if isinstance(error, trio.BrokenResourceError):
-                raise ConnectionError(f"no TLS: {reason_of(error) or 'closed'}") from None
-            if isinstance(error, TlsError):
-                raise ConnectionError(f"no TLS: {error}") from None
-            raise
-        return secure
-
-    return open_secure
-
-
-def _context(options: BrokerOptions) -> ssl.SSLContext:
-    return client_context(
-        options.tls_client_trust_cert_path,
-        options.tls_client_cert_path,
-        options.tls_client_key_path,
-    )

@@ -28,6 +28,7 @@ from timermq.timerstore.record_check import CheckKind
 from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
 from ..security.log_limit import LogLimit
+from ..security.outward_access import OutwardAccess
 from ..tables import Tables
 from .follow_link import FollowLink, LinkTimes, segments_differ
 from .follow_options import FollowOptions
@@ -78,7 +79,9 @@ class Following:
     named: Callable[[], tuple[str | None, str | None]]
     """The master's addresses for clients and for followers, as a name server has them."""
     open_stream: OpenStream
-    """Opens a connection to the master."""
+    """Opens the link to the master."""
+    access: OutwardAccess
+    """For requests to the master's port for clients."""
     draw: Callable[[], float]
     """A number from 0 to 1, another each time."""
     secret: bytes | None = None
@@ -193,8 +196,8 @@ class Following:
             assert place.ha_address is not None
             await self._link(place.ha_address, None, None, None)
             return
-        async with self._opened(place.address) as stream:
-            calls = MasterCalls(stream)
+        async with self._opened(place.address, self.access.open_replica) as stream:
+            calls = MasterCalls(stream, self.access.sign)
             facts, ends = await calls.facts(), await calls.log()
             state.master_end = 0  # a master that has lost its tail counts as it is
             state.told(ends.start, ends.end, trio.current_time())
@@ -304,7 +307,8 @@ class Following:
                 "expected a master that proves the shared secret (ha_secret_file), found one that "
                 "knows none: it is RocketMQ's, or its address for clients is not known",
             )
-        async with self._opened(ha_address, self.tls if is_ours else None) as stream:
+        tls = self.tls if is_ours else None
+        async with self._opened(ha_address, self.open_stream, tls) as stream:
             link = FollowLink(stream, self.store.log_copy, state, times, trio.current_time)
             if is_ours:
                 greeting = Greeting(
@@ -337,14 +341,14 @@ class Following:
 
     @asynccontextmanager
     async def _opened(
-        self, address: str, tls: ssl.SSLContext | None = None
+        self, address: str, open_stream: OpenStream, tls: ssl.SSLContext | None = None
     ) -> AsyncGenerator[trio.abc.Stream]:
         """A connection, closed at once in the end."""
         host, _, port = address.rpartition(":")
         stream: trio.abc.Stream | None = None
         try:
             with trio.move_on_after(CONNECT_TIMEOUT) as connecting:
-                stream = await self._connect(host.strip("[]"), int(port))
+                stream = await _connect(open_stream, host.strip("[]"), int(port))
                 if tls is not None:
                     secure = trio.SSLStream(stream, tls)
                     await secure.do_handshake()
@@ -356,11 +360,12 @@ class Following:
             if stream is not None:
                 await trio.aclose_forcefully(stream)
 
-    async def _connect(self, host: str, port: int) -> trio.abc.Stream:
-        try:
-            return await self.open_stream(host, port)
-        except OSError as error:
-            raise FollowError("LINK", f"no connection to {host}:{port}: {error}") from error
+
+async def _connect(open_stream: OpenStream, host: str, port: int) -> trio.abc.Stream:
+    try:
+        return await open_stream(host, port)
+    except OSError as error:
+        raise FollowError("LINK", f"no connection to {host}:{port}: {error}") from error
 
 
 def follow(
@@ -370,6 +375,7 @@ def follow(
     *,
     named: Callable[[], tuple[str | None, str | None]],
     open_stream: OpenStream,
+    access: OutwardAccess,
     draw: Callable[[], float],
 ) -> Following:
     """The task of a broker.
@@ -379,7 +385,8 @@ def follow(
         tables: Those that are copied, among others.
         timer_store: With the store to which the log is copied.
         named: The master's addresses as a name server has them.
-        open_stream: Opens a connection to the master.
+        open_stream: Opens the link to the master.
+        access: For requests to the master's port for clients.
         draw: A number from 0 to 1, another each time.
 
     Raises:
@@ -403,6 +410,7 @@ def follow(
         state=state,
         named=named,
         open_stream=open_stream,
+        access=access,
         draw=draw,
         secret=read_secret(options.ha_secret_file),
         tls=follower_context(options),

@@ -23,6 +23,7 @@ from timermq.timerlog.timer_checkpoint import CHECKPOINT
 from timermq.timerstore.config_file import parse_table
 from timermq.timerstore.errors import StoreFormatError
 
+from ..namesrv.name_server_link import Sign, unsigned
 from .follow_state import FollowError
 
 RECEIVE_SIZE = 64 << 10
@@ -37,7 +38,7 @@ NUMBER_DIGITS_MAX = 20
 OURS = "timermqReplication"
 """Setting of our masters alone: they speak the link with epochs."""
 
-
+_CLOSED = "the master has closed the connection: if it takes TLS alone, set replica_tls_enable"
 _RUNTIME = re.compile(r"(\d[^a-z]*) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
@@ -81,10 +82,12 @@ class MasterCalls:
 
     Args:
         stream: Connected to the master's port for clients.
+        sign: Signs the requests.
     """
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, sign: Sign = unsigned) -> None:
         self._stream = stream
+        self._sign = sign
         self._frames = FrameConnection(frame_size_max=FRAME_SIZE_MAX)
         self._opaques = itertools.count(1)
 
@@ -105,12 +108,18 @@ class MasterCalls:
         )
         with trio.move_on_after(ANSWER_TIMEOUT):
             try:
-                await self._stream.send_all(self._frames.encode(command))
+                await self._stream.send_all(self._frames.encode(self._sign(command)))
                 answer = await self._answer(opaque)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise FollowError("MASTER", f"the connection is broken: {error}") from error
+                raise FollowError("MASTER", f"{_CLOSED} ({error})") from error
             except RemoteProtocolError as error:
                 raise FollowError("MASTER", error.remark) from error
+            if answer.code == ResponseCode.NO_PERMISSION:
+                raise FollowError(
+                    "ACCOUNT",
+                    f"request {code} is refused: {answer.remark}: expected an administrator's "
+                    "account (credentials_file), or a white address at the master",
+                )
             if answer.code != ResponseCode.SUCCESS:
                 raise RefusedCallError(
                     "MASTER", f"request {code} is refused with {answer.code}: {answer.remark}"
@@ -125,7 +134,7 @@ class MasterCalls:
                     return command
             data = await self._stream.receive_some(RECEIVE_SIZE)
             if not data:
-                raise FollowError("MASTER", "the master has closed the connection")
+                raise FollowError("MASTER", _CLOSED)
             self._frames.receive_data(bytes(data))
 
     async def facts(self) -> MasterFacts:

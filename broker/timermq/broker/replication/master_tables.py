@@ -15,11 +15,14 @@ import attrs
 import structlog
 import trio
 
+from timermq.pipeline.records.deduplication import origin_in
 from timermq.pipeline.records.system_topics import OWN_TOPICS
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.config_file import DataVersion
 from timermq.timerstore.delay_offset import DelayOffsets
+from timermq.timerstore.log_reading import LogReading
+from timermq.timerstore.record import record_topic
 
 from ..config_fields import ConfigFields, ConfigTableError
 from ..consumer_offset import ConsumerOffsetTable
@@ -35,6 +38,8 @@ LINK_PAUSE = 0.05
 """Seconds between two looks whether what was copied is linked in the wheel."""
 LINK_LOOKS = 200
 """Looks until it is given up for this round."""
+REST_SIZE_MAX = 8 << 20
+"""Bytes of the log that are read for what was delivered since the last round."""
 
 T = TypeVar("T")
 
@@ -56,6 +61,8 @@ class MasterTables:
     _known: set[str] = attrs.field(factory=set[str], init=False)
     """Topics that the master had the last time."""
     _delays: DelayOffsets | None = attrs.field(default=None, init=False)
+    _counted_to: int | None = attrs.field(default=None, init=False)
+    """Position of the log as of which the master's numbers of pending messages are."""
 
     async def run(self, calls: MasterCalls) -> None:
         """Copy round after round until cancelled.
@@ -66,13 +73,29 @@ class MasterTables:
             OSError: The disk refused.
         """
         self._progress.forget()
+        self._counted_to = None
         tables_at = trio.current_time() + self.options.follow_tables_interval_ms / 1000
-        while True:
-            if trio.current_time() >= tables_at:
-                await self.copy_tables(calls)
-                tables_at = trio.current_time() + self.options.follow_tables_interval_ms / 1000
-            await self._copy_positions(calls)
-            await trio.sleep(self.options.follow_interval_ms / 1000)
+        try:
+            while True:
+                if trio.current_time() >= tables_at:
+                    await self.copy_tables(calls)
+                    tables_at = trio.current_time() + self.options.follow_tables_interval_ms / 1000
+                await self._copy_positions(calls)
+                await trio.sleep(self.options.follow_interval_ms / 1000)
+        finally:
+            self._count_rest()
+
+    def _count_rest(self) -> None:
+        """Take what the master has delivered since it told its numbers from these: it is gone."""
+        store, metrics = self.timer_store.store, self.timer_store.files.metrics
+        begin, end = self._counted_to, store.commit_log.max_offset
+        if begin is None or end - begin > REST_SIZE_MAX:
+            return
+        for _, record in LogReading(store.commit_log, begin, end=end, purpose="what was delivered"):
+            if origin_in(record) is not None:
+                topic = record_topic(record).decode(errors="replace")
+                if topic in metrics.counts():
+                    metrics.add(topic, -1)
 
     async def copy_tables(self, calls: MasterCalls) -> None:
         """Copy topics and groups, as they are now; before the log, whose messages need them.
@@ -116,9 +139,12 @@ class MasterTables:
             self._taken("consumer offsets", lambda: self.offsets.replace(wanted))
         if delays is not None:
             await self._take_delays(delays)
+        is_linked = await self._is_linked()
         if pending is not None:
+            # What is linked later counts by itself.
             self.timer_store.files.metrics.replace(pending)
-        if timer is not None and ends.now_ms is not None and await self._is_linked():
+            self._counted_to = ends.end
+        if timer is not None and ends.now_ms is not None and is_linked:
             found = self._progress.add(
                 Sample(
                     read_ms=timer.read_ms,

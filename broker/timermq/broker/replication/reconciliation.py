@@ -4,9 +4,11 @@
 what the two logs show                   what is done
 =======================================  ====================================================
 own log is empty                         nothing: it is copied from the master's start
+master's log is empty                    refused: whose records stand here is not known
 own newest epoch is above the master's   refused: the master is the one that was passed over
 a common epoch                           cut to its end, or to the last record that is equal
 no common epoch, own log has none        as one epoch that both have
+master's began at 0, in a later epoch    refused: it led before it had a byte of any log
 no common epoch otherwise                refused: they are logs of two brokers
 =======================================  ====================================================
 
@@ -142,6 +144,14 @@ class Reconciliation:
                 f"its newest epoch is {theirs.last_number}, and that of this store "
                 f"{own.last_number}: let this one lead (timermq promote)"
             )
+        if report.max_offset == report.min_offset:
+            # Whatever stands here it lacks; no epoch and no byte of it tells whether it is ours.
+            raise self._error(
+                f"EMPTY_MASTER: expected a log with records, as this one ends at {stopped.end}, "
+                "found an empty one: it has lost its disk, or led before it had copied any: let "
+                "this one lead (timermq promote, or start it without the other), or move this "
+                "store away"
+            )
         position = self._common_end(stopped, own, theirs, report)
         if position < report.min_offset:
             raise self._error(
@@ -158,6 +168,14 @@ class Reconciliation:
             # What was stored before there were epochs: the records tell.
             return min(stopped.end, report.max_offset)
         found = own.common_end(stopped.end, theirs, report.max_offset)
+        first = theirs.entries[0] if theirs.entries else None
+        if found is None and first is not None and first.start == 0 and first > own.last:
+            raise self._error(
+                f"EMPTY_SUCCESSOR: it began to lead in epoch {first.number} without a byte of a "
+                f"log, so nothing tells whether the records of epoch {own.last.number} here are of "
+                "its master: send them to it again, and move this store away; or stop it, and "
+                "start this one without it (without timermq-role.json in its store)"
+            )
         if found is None:
             raise self._error(
                 f"no epoch of this store is one of its epochs ({own.last_number} from "

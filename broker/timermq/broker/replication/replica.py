@@ -20,6 +20,7 @@ from ..dispatcher import Dispatcher
 from ..endpoint import Endpoint
 from ..namesrv.name_server_link import NameServerLinks, OpenStream
 from ..options import BrokerOptions
+from ..security.outward_access import OutwardAccess
 from ..tables import Tables
 from ..transactions.transactions import Transactions
 from .next_life import NextLife
@@ -54,6 +55,7 @@ class Replica(ABC):
     next_life: NextLife | None = None
     """How the broker goes on, once ``run`` has returned; None: it was stopped."""
     _open_stream: OpenStream
+    _outward: OutwardAccess
     _draw: Callable[[], float]
     _stop_requested: trio.Event
 
@@ -69,9 +71,9 @@ class Replica(ABC):
         return succession_of(
             self.options,
             self.tables,
-            self.store,
+            self.timer_store,
             address=self.endpoint.address,
-            open_stream=self._open_stream,
+            access=self._outward,
             link=lambda: self.following,
             lead=self.lead,
             follow=self.follow,
@@ -109,6 +111,7 @@ class Replica(ABC):
             self.timer_store,
             named=self.name_servers.master,
             open_stream=self._open_stream,
+            access=self._outward,
             draw=self._draw,
         )
         join_epochs(following, self.succession)

@@ -6,15 +6,12 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import trio
 
 from timermq.remoting.bodies import BodyFormatError
 from timermq.remoting.codes import VERSION, LanguageCode, RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.connection import FrameConnection
-from timermq.remoting.credentials import Credentials
 from timermq.remoting.epoch_report import EpochReport
 from timermq.remoting.errors import RemoteProtocolError
 from timermq.remoting.query_header import ViewMessageHeader
@@ -24,8 +21,8 @@ from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.fastjson import parse_json
 
 from ..config_fields import ConfigFields, ConfigTableError
-
-OpenStream = Callable[[str, int], Awaitable[trio.abc.Stream]]
+from ..namesrv.name_server_link import OpenStream, Sign, unsigned
+from ..security.outward_access import OutwardAccess
 
 CALL_TIMEOUT = 3.0
 """Seconds for connection and answer, as RocketMQ gives its controllers."""
@@ -50,13 +47,26 @@ class ReplicaCalls:
     """Asks other replicas.
 
     Args:
-        open_stream: Opens a connection.
-        credentials: Sign the requests; None: they are not signed.
+        open_stream: Opens a connection to a replica.
+        open_name_server: The same to a name server; None: as to a replica.
+        sign: Signs the requests.
     """
 
-    def __init__(self, open_stream: OpenStream, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        open_stream: OpenStream,
+        *,
+        open_name_server: OpenStream | None = None,
+        sign: Sign = unsigned,
+    ) -> None:
         self._open_stream = open_stream
-        self._credentials = credentials
+        self._open_name_server = open_name_server or open_stream
+        self._sign = sign
+
+    @classmethod
+    def of(cls, access: OutwardAccess) -> ReplicaCalls:
+        """Requests with the account of a broker, and over TLS where it asks for that."""
+        return cls(access.open_replica, open_name_server=access.open_name_server, sign=access.sign)
 
     async def epochs(self, address: str) -> EpochReport:
         """The epochs of a replica, its log and its role (1007).
@@ -115,23 +125,32 @@ class ReplicaCalls:
         except BodyFormatError as error:
             raise NoReplicaError(f"{address}: {error.remark}") from error
 
-    async def brokers(self, server: str, name: str) -> list[str]:
-        """Addresses of the brokers of a name, as a name server has them (106).
+    async def brokers(self, server: str, name: str, *, is_replica: bool = False) -> dict[str, int]:
+        """Addresses of the brokers of a name to their ids, as a name server has them (106).
+
+        Args:
+            server: Its address.
+            name: Name of the brokers.
+            is_replica: It is another replica's port for clients.
 
         Raises:
             NoReplicaError: It does not answer.
         """
         try:
-            answer = await self._call(server, RequestCode.GET_BROKER_CLUSTER_INFO)
+            answer = await self._call(
+                server,
+                RequestCode.GET_BROKER_CLUSTER_INFO,
+                open_stream=None if is_replica else self._open_name_server,
+            )
             info = ConfigFields("cluster info", parse_json(answer.body.decode(), "cluster info"))
             table = info.fields("brokerAddrTable")
-            return [
-                address
+            return {
+                address: int(broker_id)
                 for one, broker in table.objects()
                 if one == name
-                for address in broker.texts("brokerAddrs").values()
-            ]
-        except (ReplicaRefusedError, UnicodeError, StoreFormatError, ConfigTableError) as error:
+                for broker_id, address in broker.texts("brokerAddrs").items()
+            }
+        except (ReplicaRefusedError, ValueError, StoreFormatError, ConfigTableError) as error:
             raise NoReplicaError(f"{server}: {error}") from error
 
     async def tell(self, address: str, *, master: str, epoch: int) -> None:
@@ -151,6 +170,7 @@ class ReplicaCalls:
         header: RequestHeader | None = None,
         *,
         timeout: float = CALL_TIMEOUT,
+        open_stream: OpenStream | None = None,
     ) -> Command:
         command = Command(
             code,
@@ -159,12 +179,10 @@ class ReplicaCalls:
             version=VERSION,
             ext={} if header is None else header.to_ext(),
         )
-        if self._credentials is not None:
-            command = self._credentials.sign(command)
         answer = None
         try:
             with trio.move_on_after(timeout):
-                answer = await self._exchange(address, command)
+                answer = await self._exchange(address, self._sign(command), open_stream)
         except (OSError, UnicodeError, ValueError, trio.BrokenResourceError) as error:
             raise NoReplicaError(f"{address}: {str(error) or type(error).__name__}") from error
         except RemoteProtocolError as error:
@@ -175,9 +193,11 @@ class ReplicaCalls:
             raise ReplicaRefusedError(address, answer.code, answer.remark or "")
         return answer
 
-    async def _exchange(self, address: str, command: Command) -> Command:
+    async def _exchange(
+        self, address: str, command: Command, open_stream: OpenStream | None
+    ) -> Command:
         host, _, port = address.rpartition(":")
-        stream = await self._open_stream(host.strip("[]"), int(port))
+        stream = await (open_stream or self._open_stream)(host.strip("[]"), int(port))
         async with stream:
             frames = FrameConnection()
             await stream.send_all(frames.encode(command))

@@ -46,7 +46,8 @@ class Role:
         """``host:port`` of the master that is followed; None: of none that is known."""
         self.is_handing_over = False
         """It is parked already, and its followers get what is left of its log."""
-        self._follower_id = broker_id
+        self.follower_id = broker_id
+        """Its id as a follower."""
         self._listeners: list[Callable[[], None]] = []
         self._changed = trio.Event()
 
@@ -63,7 +64,7 @@ class Role:
     @property
     def broker_id(self) -> int:
         """The id by which it registers."""
-        return MASTER_ID if self.is_master else self._follower_id
+        return MASTER_ID if self.is_master else self.follower_id
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have a function called in the step in which the role changes, behind those before it."""

@@ -35,6 +35,8 @@ class RoleNote:
     """``host:port`` of the master that is followed; None of a master."""
     peers: tuple[str, ...] = ()
     """``host:port`` of other replicas that are known, which a master tells of itself."""
+    broker_id: int | None = None
+    """Its id as a follower, of a master the one that it has left; None: it is to be found."""
 
     def with_peer(self, address: str | None) -> RoleNote:
         """The note with one more replica, which is the newest."""
@@ -66,13 +68,17 @@ class RoleNote:
         try:
             fields = cast("Mapping[str, object]", found)
             master, peers, epoch = fields["master"], fields["peers"], fields["epoch"]
+            broker_id = fields.get("broker_id")
             if not isinstance(epoch, int) or not isinstance(peers, list):
                 raise TypeError(f"epoch {epoch!r}, peers {peers!r}")
+            if not isinstance(broker_id, int | None):
+                raise TypeError(f"broker_id {broker_id!r}")
             return cls(
                 role=BrokerRole(fields["role"]),
                 epoch=epoch,
                 master=None if master is None else str(master),
                 peers=tuple(map(str, cast("list[object]", peers))),
+                broker_id=broker_id,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise StoreFormatError(path, 0, "role, epoch, master and peers", str(error)) from error

@@ -15,7 +15,8 @@ The note counts more than the settings: it is of the last role that the broker t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Container, Iterable, Mapping
 
 import attrs
 import structlog
@@ -28,6 +29,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 from ..options import BrokerOptions
 from .epochs import EpochFile
+from .follow_options import FIRST_FOLLOWER_ID
 from .reconciliation import Reconciliation
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import MASTER_ID, BrokerRole
@@ -47,6 +49,8 @@ class StartRole:
     role: BrokerRole
     master: str | None = None
     """``host:port``; None of a master, or when it is not known."""
+    broker_id: int | None = None
+    """Its id as a follower; None: as the settings say."""
 
     @classmethod
     def of(
@@ -65,7 +69,7 @@ class StartRole:
             return cls(role=BrokerRole.SLAVE, master=noted if holder in (None, own) else holder)
         if note is None:
             return cls(role=options.first_role, master=options.follow)
-        return cls(role=note.role, master=note.master)
+        return cls(role=note.role, master=note.master, broker_id=note.broker_id)
 
     def after(self, name: str, epoch: int, found: Mapping[str, EpochReport]) -> StartRole:
         """The role when they have answered.
@@ -86,7 +90,9 @@ class StartRole:
         address = max(leaders, key=leaders.__getitem__, default=None)
         if address is None or leaders[address] < epoch:
             return self
-        if not self.role.is_master or leaders[address] > epoch:
+        if not self.role.is_master:
+            return attrs.evolve(self, master=address)
+        if leaders[address] > epoch:
             return StartRole(role=BrokerRole.SLAVE, master=address)
         if epoch < 0:
             return self
@@ -102,7 +108,7 @@ class StartRole:
         if self.role.is_master:
             role = options.broker_role if options.first_role.is_master else self.role
             return attrs.evolve(options, broker_role=role, follow=None, broker_id=MASTER_ID)
-        broker_id = options.follower_id
+        broker_id = self.broker_id or options.follower_id
         return attrs.evolve(options, broker_role=self.role, follow=self.master, broker_id=broker_id)
 
 
@@ -135,15 +141,20 @@ async def prepare_start(
     if note is None and wanted.role.is_master and options.broker_role is None:
         return options
     epoch = max(EpochFile(disk, root).epochs.last_number, -1 if note is None else note.epoch)
-    found = await _ask_all(calls, await _addresses(calls, options, note, wanted.master))
+    registered = await _registered(calls, options)
+    found = await _ask_all(calls, _addresses(options, note, wanted.master, registered))
     chosen = wanted.after(options.broker_name, epoch, found)
     if chosen != wanted:
         log.warning(
             "another replica leads", master=chosen.master, own_epoch=epoch, role=chosen.role.value
         )
-    if chosen.master in found and chosen != wanted:
-        # Or it would lead again at the next start, in an epoch that it has copied.
-        _keep(disk, root, note, chosen, found[chosen.master].last_epoch)
+    if chosen.master in found:
+        is_by_settings = options.lease is not None or (note is None and chosen == wanted)
+        if not (chosen.role.is_master or is_by_settings):
+            chosen = await _with_id(calls, options, chosen, found[chosen.master], registered)
+        if chosen != wanted:
+            # Or it would lead again at the next start, in an epoch that it has copied.
+            _keep(disk, root, note, chosen, found[chosen.master].last_epoch)
     if not chosen.role.is_master and chosen.master is not None:
         await _reconcile(disk, root, options, store_options, calls, chosen.master)
     return chosen.options(options)
@@ -151,8 +162,46 @@ async def prepare_start(
 
 def _keep(disk: Disk, root: str, note: RoleNote | None, chosen: StartRole, epoch: int) -> None:
     peers = () if note is None else note.peers
-    kept = RoleNote(role=chosen.role, epoch=epoch, master=chosen.master, peers=peers)
+    kept = RoleNote(
+        role=chosen.role,
+        epoch=epoch,
+        master=chosen.master,
+        peers=peers,
+        broker_id=chosen.broker_id,
+    )
     kept.with_peer(chosen.master).save(disk, root)
+
+
+async def _with_id(
+    calls: ReplicaCalls,
+    options: BrokerOptions,
+    chosen: StartRole,
+    master: EpochReport,
+    registered: Mapping[str, int],
+) -> StartRole:
+    """The role of a follower with an id that no other replica has.
+
+    That of its last life; a master that was passed over takes the one that its successor has left.
+    """
+    assert chosen.master is not None
+    others = dict(registered)
+    try:
+        others |= await calls.brokers(chosen.master, options.broker_name, is_replica=True)
+    except NoReplicaError as error:
+        log.info("the master does not say who follows it", error=str(error))
+    taken = {
+        broker_id
+        for address, broker_id in others.items()
+        if address not in (chosen.master, *_own_addresses(options))
+    }
+    wanted = chosen.broker_id or master.follower_id or options.follower_id
+    return attrs.evolve(chosen, broker_id=free_id(wanted, taken))
+
+
+def free_id(wanted: int, taken: Container[int]) -> int:
+    """The id that is wanted, or the lowest of a follower that is free."""
+    free = (one for one in itertools.count(FIRST_FOLLOWER_ID) if one not in taken)
+    return next(free) if wanted in taken else wanted
 
 
 async def _holder(options: BrokerOptions) -> str | None:
@@ -187,20 +236,33 @@ async def _reconcile(
         log.warning("master does not answer: the log is compared when it does", error=str(error))
 
 
-async def _addresses(
-    calls: ReplicaCalls, options: BrokerOptions, note: RoleNote | None, master: str | None
+async def _registered(calls: ReplicaCalls, options: BrokerOptions) -> dict[str, int]:
+    """Addresses of the brokers of this name to their ids, as the name servers have them."""
+    found: dict[str, int] = {}
+    for server in options.namesrv_addresses:
+        try:
+            found |= await calls.brokers(server, options.broker_name)
+        except NoReplicaError as error:
+            log.info("name server does not say who leads", error=str(error))
+    return found
+
+
+def _addresses(
+    options: BrokerOptions, note: RoleNote | None, master: str | None, registered: Iterable[str]
 ) -> list[str]:
     """All addresses at which another replica may be."""
     known = [master, options.follow]
     if note is not None:
         known += [note.master, *note.peers]
-    for server in options.namesrv_addresses:
-        try:
-            known += await calls.brokers(server, options.broker_name)
-        except NoReplicaError as error:
-            log.info("name server does not say who leads", error=str(error))
-    own = f"{options.listen_host}:{options.listen_port}"
-    return [one for one in dict.fromkeys(known) if one is not None and one != own]
+    own = _own_addresses(options)
+    return [one for one in dict.fromkeys([*known, *registered]) if one and one not in own]
+
+
+def _own_addresses(options: BrokerOptions) -> tuple[str, str]:
+    """Where it listens, and where others are told to reach it."""
+    host, port = options.listen_host, options.listen_port
+    advertised = options.advertised_host or host
+    return f"{host}:{port}", f"{advertised}:{options.advertised_port or port}"
 
 
 async def _ask_all(calls: ReplicaCalls, addresses: Iterable[str]) -> dict[str, EpochReport]:

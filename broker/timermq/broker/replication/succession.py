@@ -29,6 +29,7 @@ from timermq.remoting.epoch_report import EpochReport
 from timermq.timerstore.message_store import MessageStore
 
 from ..refusal import RefusedError
+from ..security.log_limit import LogLimit
 from .epochs import Epoch, EpochFile
 from .ha_frames import EpochStart
 from .next_life import CopyLink, EndLife, NextLife
@@ -98,6 +99,7 @@ class Succession:
     _suspected: Signal = attrs.field(factory=Signal, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     """It has been fenced, or goes to another master."""
+    _refusals: LogLimit = attrs.field(factory=LogLimit, init=False)
 
     def begin(self) -> None:
         """Go on as the note says, at the start; no record of its own is written before.
@@ -139,7 +141,14 @@ class Succession:
             min_offset=commit_log.min_offset,
             max_offset=commit_log.max_offset,
             master_address=self.role.master_address,
+            follower_id=self._follower_id(),
         )
+
+    def _follower_id(self) -> int | None:
+        """Its id as a follower, of a master the one that it has left; None: it had none."""
+        if not self.role.is_master:
+            return self.role.follower_id
+        return None if self.note is None else self.note.broker_id
 
     # -- to the lead ----------------------------------------------------------------------------
 
@@ -164,7 +173,8 @@ class Succession:
                 await self._check_master_gone()
                 self._check_complete()
             missing, begun = self.link().behind(), trio.current_time()
-            await self._take_lead(self.epochs.epochs.last_number)
+            # The first epoch is the master's, also where nothing was heard of it.
+            await self._take_lead(FIRST_EPOCH.number)
             took_ms = round(1000 * (trio.current_time() - begun))
             number = self.epochs.epochs.last_number
             log.warning("promoted", epoch=number, missing_bytes=missing, took_ms=took_ms)
@@ -244,6 +254,9 @@ class Succession:
             )
 
     def _check_complete(self) -> None:
+        if self.store.log_copy.is_empty:
+            text = "nothing was copied: by force it leads without a message, and is not followed"
+            raise _refused("EMPTY", f"{text} by the old master")
         missing = self.link().behind()
         if missing is None or missing > 0:
             size = "an unknown number of" if missing is None else f"{missing}"
@@ -257,8 +270,7 @@ class Succession:
         """Lead, in an epoch above all that is known."""
         number = max(self.epochs.epochs.last_number, self.seen_epoch, seen_epoch, 0) + 1
         master = self.role.master_address
-        note = RoleNote(role=self.promoted_role, epoch=number, peers=self._peers())
-        self._save(note.with_peer(master))
+        self._save(self._note(self.promoted_role, number, self.role.follower_id).with_peer(master))
         await self.link().stop()
 
         def begin() -> None:
@@ -292,7 +304,7 @@ class Succession:
             if not self.role.is_master:
                 raise _refused("NOT_A_MASTER", f"{self.broker_name} at {self.address} follows")
             to = self._follower() if to is None else to
-            await self._check_follower(to)
+            left_id = (await self._check_follower(to)).broker_id
             role, number = self.role.role, self.epochs.epochs.last_number
             self.role.is_handing_over = True
             try:
@@ -303,7 +315,7 @@ class Succession:
                 await self.lead(role, lambda: None)
                 raise _refused("FOLLOWER_REFUSES", str(error)) from error
             except NoReplicaError as error:
-                self._go_behind(to, number)
+                self._go_behind(to, number, left_id)
                 raise _refused(
                     "HANDOVER",
                     f"{error}: it may lead or not, so this broker follows it: when it does not "
@@ -311,13 +323,13 @@ class Succession:
                 ) from error
             finally:
                 self.role.is_handing_over = False
-            self._go_behind(to, found.last_epoch)
+            self._go_behind(to, found.last_epoch, left_id)
             log.warning("handed over", to=to, epoch=found.last_epoch)
             return found
 
-    def _go_behind(self, master: str, epoch: int) -> None:
-        """Follow a master with the log as it is, which that has, in the next life."""
-        note = RoleNote(role=BrokerRole.SLAVE, epoch=epoch, master=master, peers=self._peers())
+    def _go_behind(self, master: str, epoch: int, broker_id: int) -> None:
+        """Follow a master, which has the whole log, in the next life, by the id that it leaves."""
+        note = self._note(BrokerRole.SLAVE, epoch, broker_id, master)
         self._save(note.with_peer(master))
         self.role.master_address = master
         self._is_over = True
@@ -332,7 +344,7 @@ class Succession:
             )
         return found[0]
 
-    async def _check_follower(self, to: str) -> None:
+    async def _check_follower(self, to: str) -> EpochReport:
         try:
             found = await self.calls.epochs(to)
         except (NoReplicaError, ReplicaRefusedError) as error:
@@ -350,6 +362,7 @@ class Succession:
                 f"{to}: expected at most {BEHIND_MAX} bytes to be missing there, found {behind}: "
                 "wait until it has them",
             )
+        return found
 
     async def _hand_over(self, to: str, offset: int, number: int) -> EpochReport:
         """Promote a follower; this broker stays parked as long as that may lead or not.
@@ -397,7 +410,9 @@ class Succession:
             )
         if not self.role.is_master and self.role.master_address == master:
             return
-        note = RoleNote(role=BrokerRole.SLAVE, epoch=epoch, master=master, peers=self._peers())
+        # The id of a fenced master is found when it begins again (``start_role``).
+        broker_id = None if self.role.is_master else self.role.follower_id
+        note = self._note(BrokerRole.SLAVE, epoch, broker_id, master)
         self._save(note.with_peer(master))
         self._is_over = True
         log.error(
@@ -457,11 +472,21 @@ class Succession:
             try:
                 await self.calls.tell(peer, master=self.address, epoch=epoch)
                 pause = TOLD_INTERVAL
-            except ReplicaRefusedError:
+            except ReplicaRefusedError as error:
                 await self.look(peer)
+                is_ours = error.code in (ResponseCode.ILLEGAL_OPERATION, ResponseCode.NO_PERMISSION)
+                if is_ours and not self._is_over and self._refusals.take():
+                    log.error("a replica does not follow this master", reason=str(error))
             except NoReplicaError:
                 pass
             await trio.sleep(pause)
+
+    def _note(
+        self, role: BrokerRole, epoch: int, broker_id: int | None, master: str | None = None
+    ) -> RoleNote:
+        return RoleNote(
+            role=role, epoch=epoch, master=master, peers=self._peers(), broker_id=broker_id
+        )
 
     def _peers(self) -> tuple[str, ...]:
         return () if self.note is None else self.note.peers

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from timermq.timerstore.message_store import MessageStore
+from timermq.pipeline.timer_message_store import TimerMessageStore
 
-from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
+from ..security.outward_access import OutwardAccess
 from ..tables import Tables
 from .agreement import Agreement
 from .epochs import EpochFile
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def succession_of(
     options: BrokerOptions,
     tables: Tables,
-    store: MessageStore,
+    timer_store: TimerMessageStore,
     *,
     address: str,
-    open_stream: OpenStream,
+    access: OutwardAccess,
     link: Callable[[], CopyLink],
     lead: Callable[[BrokerRole, Callable[[], None]], Awaitable[None]],
     follow: Callable[[], Awaitable[None]],
@@ -39,9 +39,9 @@ def succession_of(
     Args:
         options: Settings of the broker.
         tables: Its tables.
-        store: Its store.
+        timer_store: The timers over its store.
         address: ``host:port`` at which others reach it.
-        open_stream: Opens connections to other replicas.
+        access: For requests to other replicas.
         link: See ``Succession``, as the others.
         lead: Lets it lead.
         follow: Parks it.
@@ -51,6 +51,7 @@ def succession_of(
         StoreFormatError: The note, or the list of epochs, is damaged.
         OSError: The disk refused.
     """
+    store = timer_store.store
 
     def followers() -> Sequence[str]:
         return [
@@ -64,6 +65,7 @@ def succession_of(
     def reign(epoch: int) -> None:
         for table in (tables.topics, tables.groups, tables.offsets):
             table.reign(epoch)
+        timer_store.files.checkpoint.state_version = epoch
 
     def stand_alone() -> None:
         tables.followers.is_short_handed = True
@@ -75,7 +77,7 @@ def succession_of(
         store=store,
         role=tables.role,
         epochs=EpochFile(store.disk, store.root),
-        calls=ReplicaCalls(open_stream),
+        calls=ReplicaCalls.of(access),
         link=link,
         lead=lead,
         follow=follow,

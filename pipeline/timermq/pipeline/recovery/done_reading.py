@@ -28,7 +28,8 @@ from ..records.timeline import Timeline
 from ..records.timer_record import TIMER_TOPIC
 
 _TIMER = TIMER_TOPIC.encode()
-_OTHER_ENDS = frozenset({QUARANTINE_TOPIC.encode(), CANCEL_MARK_TOPIC.encode()})
+_MARK = CANCEL_MARK_TOPIC.encode()
+_OTHER_ENDS = frozenset({QUARANTINE_TOPIC.encode(), _MARK})
 
 
 @attrs.frozen(eq=False)
@@ -71,6 +72,8 @@ class DoneReading:
         factory=list[tuple[int, int, bool]], init=False
     )
     """Position of a record that is no delivery, its origin, and whether it cancels it."""
+    _unspent: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]], init=False)
+    """Position of a record that ends another one which stays in its slot, and that one's."""
     _foreign: dict[ForeignKey, list[tuple[int, int]]] = attrs.field(
         factory=dict[ForeignKey, list[tuple[int, int]]], init=False
     )
@@ -109,7 +112,10 @@ class DoneReading:
             self._done.append((phy_offset, origin, order))
             topic = record_topic(record)
             if topic == _TIMER or topic in _OTHER_ENDS:
-                self._ends.append((phy_offset, origin, topic == _TIMER and order is None))
+                is_cancel = topic == _TIMER and order is None
+                self._ends.append((phy_offset, origin, is_cancel))
+                if is_cancel or topic == _MARK:
+                    self._unspent.append((phy_offset, origin))
             return
         if self.timeline is not None:
             self.timeline.add(phy_offset, record)
@@ -126,10 +132,20 @@ class DoneReading:
             foreign = self._foreign.items()
             self._done = [one for one in self._done if one[0] >= scan_py]
             self._ends = [one for one in self._ends if one[0] >= scan_py]
+            self._unspent = [one for one in self._unspent if one[0] >= scan_py]
             kept = ((key, [at for at in places if at[0] >= scan_py]) for key, places in foreign)
             self._foreign = {key: places for key, places in kept if places}
             self._rolls = [one for one in self._rolls if one[0] >= scan_py]
             self._holes = [one for one in self._holes if one.end > scan_py]
+
+    def gone(self) -> NDArray[np.int64]:
+        """Positions of records that wait no more, ascending: delivered, rolled or set aside.
+
+        One that is cancelled is not among them: with its delete it counts as nothing already.
+        """
+        origins = np.array([origin for _, origin, _ in self._done], np.int64)
+        unspent = np.array([origin for _, origin in self._unspent], np.int64)
+        return np.setdiff1d(origins, unspent)
 
     def ends(self, first: int = 0, until: int | None = None) -> Ends:
         """What ends records before they are due, from a position on and up to another one.

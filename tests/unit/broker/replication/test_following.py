@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from broker_rig import STORE, RunningBroker, send_ext
 from pair_rig import FOLLOWER, FOLLOWS, MASTER, bodies, log_bytes, pair
 from timermq.broker.broker import Broker
+from timermq.pipeline.recovery.shown_slots import LOOK_MS
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
 
@@ -103,6 +104,31 @@ async def test_slots_are_passed_as_the_master_delivers(autojump_clock: MockClock
         assert ours.statistics().pending == 1
         await trio.sleep(700)
         assert len(await bodies(follower)) == 61
+
+
+async def test_nothing_is_pending_when_all_is_delivered(autojump_clock: MockClock) -> None:
+    """At once, and when the master dies with that: its last answers were of the time before."""
+    async with pair() as two:
+        master = await two.start_master()
+        follower = await two.start_follower()
+        for number in range(20):
+            await send(master, f"m{number}", delay_ms=20_000)
+        await trio.sleep(10)
+        ours, theirs = follower.broker.timer_store, master.broker.timer_store
+        assert (ours.statistics().pending, ours.statistics().pending_by_topic["T"]) == (20, 20)
+        for _ in range(300):
+            if theirs.statistics().pending == 0:
+                break
+            await trio.sleep(0.1)
+        await two.level()
+        await two.kill_master()
+        await trio.sleep(LOOK_MS / 1000)
+
+        assert ours.state.read_ms < theirs.state.read_ms
+        assert (ours.statistics().pending, ours.statistics().pending_by_topic["T"]) == (0, 0)
+        assert not len(ours.live())
+        await trio.sleep(60)
+        assert (ours.statistics().pending, ours.statistics().pending_by_topic["T"]) == (0, 0)
 
 
 async def test_a_storm_of_short_timers_comes_once(autojump_clock: MockClock) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
@@ -36,6 +38,9 @@ from timermq.broker.replication.master_link import MasterIdentity
 from timermq.broker.sockets import KernelSockets
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
+
+HELLO = Greeting(broker_name="broker-a", broker_id=1, segment_size=1 << 20, nonce="n")
+GREETING = encode_greeting(HELLO)
 
 SOON = 1.0
 """Seconds within which a frame has come, of virtual time."""
@@ -170,30 +175,84 @@ async def test_a_link_ends_as_its_follower_is_silent(autojump_clock: MockClock) 
         assert len(found.followers) == 0
 
 
-async def test_a_bad_peer_harms_no_other(autojump_clock: MockClock) -> None:
-    """Each mistake is told once a minute, by its rule; who is linked goes on."""
+def greeting(**changed: Any) -> bytes:  # noqa: ANN401 - passed on
+    """The first bytes of a follower of ours, with something that is not right."""
+    return encode_greeting(attrs.evolve(HELLO, **changed))
+
+
+@pytest.mark.parametrize(
+    ("said", "rule", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HA_AHEAD", "expected a log that ends at .*, found one"),
+        (b"\xff" * 8, "HA_FRAME", "expected .*, found"),
+        (MAGIC + b"\x00\x00\x00\x02{]", "HA_FRAME", "expected .*"),
+        (encode_report(1 << 40), "HA_AHEAD", f"found one that ends at {1 << 40}"),
+        (encode_report(0) + encode_report(1 << 40), "HA_REPORT", f"expected .* found {1 << 40}"),
+        (greeting(segment_size=7), "HA_SEGMENT_SIZE", "expected segments of .*, found 7"),
+        (greeting(broker_name="b"), "HA_BROKER_NAME", "expected 'broker-a' .*, found 'b'"),
+        (greeting(broker_id=0), "HA_BROKER_ID", "above 0, which is the master's, found 0"),
+        (greeting() + encode_epoch_report(0), "HA_BROKER_ID", "found 1, with which .* follows"),
+        (b"", "HA_SILENT", "expected a report within 20 s, found none"),
+    ],
+)
+async def test_a_bad_peer_harms_no_other(
+    autojump_clock: MockClock, said: bytes, rule: str, reason: str
+) -> None:
+    """Its mistake is told once a minute, by rule and values; a follower gets all meanwhile."""
     async with served() as found:
         good = found.link()
-        await good.report(0)
-        with capture_logs() as logs:
-            for number in range(3):
-                garbage = found.link(port=10 + number)
-                await garbage.stream.send_all(b"\xff" * 8)
-                assert await garbage.is_closed()
-            ahead = found.link(port=20)
-            await ahead.report(1 << 40)
-            assert await ahead.is_closed()
-            end = found.put()
-            liar = found.link(port=21)
-            await liar.report(0)
-            await liar.report(end + 1)
-            assert await liar.is_closed()
+        await good.stream.send_all(GREETING)
+        GreetingReader().feed(bytes(await good.stream.receive_some()))
+        good.reader = EpochTransferReader()
+        async with trio.open_nursery() as nursery:
+            got = bytearray()
 
-        refused = [one for one in logs if one["event"] == "follower refused"]
-        assert [one["rule"] for one in refused] == ["HA_FRAME", "HA_AHEAD", "HA_REPORT"]
-        assert refused[0]["log_level"] == "warning"
-        assert found.service.refused == 5
-        assert b"".join(one.body for one in await good.frames())
+            async def follow() -> None:
+                await good.report(0)
+                while True:
+                    got.extend(b"".join(one.body for one in await good.frames()))
+                    await good.report(len(got))
+
+            nursery.start_soon(follow)
+            await trio.sleep(5)
+            with capture_logs() as logs:
+                for number in range(4):
+                    if number == 3:
+                        await trio.sleep(60)
+                    bad = found.link(port=10 + number)
+                    await bad.stream.send_all(said)
+                    found.put()
+                    assert await bad.is_closed()
+            await trio.sleep(5)
+            nursery.cancel_scope.cancel()
+
+        told = [one for one in logs if one["event"] == "follower refused"]
+        assert {(one["rule"], one["log_level"]) for one in told} == {(rule, "warning")}
+        assert all(re.search(reason, one["reason"]) for one in told)
+        assert (found.service.refused, [one["count"] for one in told]) == (4, [1, 3])
+        log = found.store.commit_log
+        assert bytes(got) == log.read(0, log.max_offset)
+        assert [(one.broker_id, one.is_in_sync) for one in found.followers.rows()] == [(1, True)]
+
+
+async def test_one_that_reads_and_acknowledges_nothing(autojump_clock: MockClock) -> None:
+    """It is not in sync, nothing waits for it, and what is kept for it has a bound."""
+    options = attrs.evolve(BROKER, in_sync_replicas=2, ha_pinned_size_max=1_000)
+    async with served(options) as found:
+        found.followers.is_sync = True
+        end = found.put(b"x" * 10_000)
+        lazy, good = found.link(port=1), found.link(port=2)
+        for _ in range(10):
+            for one, offset in ((lazy, 0), (good, end)):
+                await one.report(offset)
+                await one.frames()
+            await trio.sleep(5)
+
+        rows = {row.address: row for row in found.followers.rows()}
+        assert [rows[f"127.0.0.1:{port}"].is_in_sync for port in (1, 2)] == [False, True]
+        assert rows["127.0.0.1:1"].silent_ms > 50_000
+        assert (found.followers.confirm_offset(), found.followers.reached()) == (end, end)
+        assert found.followers.needed_from() == end - 1_000
 
 
 @attrs.define(eq=False)
@@ -272,11 +331,6 @@ async def test_without_tls_this_machine_alone(
             await wait_all_tasks_blocked()
 
             assert len(found.followers) == int(is_taken or may)
-
-
-GREETING = encode_greeting(
-    Greeting(broker_name="broker-a", broker_id=1, segment_size=1 << 20, nonce="n")
-)
 
 
 async def test_a_follower_of_ours_is_told_why_it_is_refused(autojump_clock: MockClock) -> None:

@@ -165,16 +165,36 @@ def test_an_epoch_that_wrote_nothing_does_not_count() -> None:
     assert EpochFile(own.disk, ROOT).epochs.last_number == 1
 
 
-@pytest.mark.parametrize("first_epoch", [1, 3])
-def test_logs_of_two_brokers_are_told_apart(first_epoch: int) -> None:
+@pytest.mark.parametrize(
+    ("own_epoch", "epoch", "rule"),
+    [
+        (1, 1, "logs of two brokers"),
+        (1, 3, r"EMPTY_SUCCESSOR: it began to lead in epoch 3 .* records of epoch 1 here"),
+    ],
+)
+def test_logs_of_two_brokers_are_told_apart(own_epoch: int, epoch: int, rule: str) -> None:
     """With the same epochs by chance, or none in common: nothing is cut, and it says why."""
+    own, master = Replica(), Replica()
+    own.begin(own_epoch)
+    own.put("a")
+    master.begin(epoch)
+    master.put("x", "y")
+    own.stop()
+    with pytest.raises(ReconciliationError, match=rule):
+        reconcile(own, master)
+
+    assert read_bodies(open_store(own.disk, own.clock, OPTIONS)) == ["a"]
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_master_with_an_empty_log_is_not_followed(epoch: int) -> None:
+    """It has lost its disk, or has never copied a byte: nothing is cut for that."""
     own, master = Replica(), Replica()
     own.begin(1)
     own.put("a")
-    master.begin(first_epoch)
-    master.put("x", "y")
+    master.begin(epoch)
     own.stop()
-    with pytest.raises(ReconciliationError, match="logs of two brokers"):
+    with pytest.raises(ReconciliationError, match="EMPTY_MASTER: expected a log with records"):
         reconcile(own, master)
 
     assert read_bodies(open_store(own.disk, own.clock, OPTIONS)) == ["a"]

@@ -68,7 +68,7 @@ async def test_brokers_of_a_name(autojump_clock: trio.testing.MockClock) -> None
         found = await calls.brokers(AT, "broker-a")
         others = await calls.brokers(AT, "broker-b")
 
-    assert (found, others) == ([running.broker.endpoint.address], [])
+    assert (found, others) == ({running.broker.endpoint.address: 0}, {})
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)])

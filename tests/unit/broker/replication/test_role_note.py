@@ -16,7 +16,7 @@ def test_the_note_is_kept() -> None:
     disk.make_dirs("/store")
     disk.sync_dir_now("/")
     assert RoleNote.load(disk, "/store") is None
-    note = RoleNote(role=BrokerRole.SLAVE, epoch=7, master="b:1")
+    note = RoleNote(role=BrokerRole.SLAVE, epoch=7, master="b:1", broker_id=2)
     for number in range(PEERS_MAX + 1):
         note = note.with_peer(f"c:{number}")
     note = note.with_peer("c:3").with_peer(None)
@@ -28,7 +28,15 @@ def test_the_note_is_kept() -> None:
     assert note.peers[-1] == "c:3"
 
 
-@pytest.mark.parametrize("text", ['{"role":"KING","epoch":1}', '{"role":"SLAVE"}', "[1]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"role":"KING","epoch":1}',
+        '{"role":"SLAVE"}',
+        '{"broker_id":"1","epoch":1,"master":null,"peers":[],"role":"SLAVE"}',
+        "[1]",
+    ],
+)
 def test_a_damaged_note_is_refused(text: str) -> None:
     """A broker that does not know whether it leads does not start."""
     disk = MemoryDisk()

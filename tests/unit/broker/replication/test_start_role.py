@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import attrs
 import pytest
 import trio
 
@@ -87,18 +90,24 @@ def test_the_note_counts_more_than_the_settings() -> None:
 
 
 class LeaderCalls(ReplicaCalls):
-    """Another replica that leads in epoch 3, and answers about that alone."""
+    """Another replica that leads in epoch 3, and which brokers it knows of its name."""
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: Mapping[str, int] | None = None) -> None:
         async def refuse(host: str, port: int) -> trio.abc.Stream:
             raise ConnectionRefusedError(f"{host}:{port}")
 
         super().__init__(refuse)
+        self._brokers = dict(brokers or {})
 
     async def epochs(self, address: str) -> EpochReport:
         """The report of it, for any address."""
         del address
-        return report(3)
+        return attrs.evolve(report(3), follower_id=2)
+
+    async def brokers(self, server: str, name: str, *, is_replica: bool = False) -> dict[str, int]:
+        """The brokers that it knows; it is asked as a replica."""
+        assert (server, name, is_replica) == (OTHER, "broker-a", True)
+        return self._brokers
 
 
 async def test_a_master_that_finds_another_one_notes_that_it_follows() -> None:
@@ -110,4 +119,46 @@ async def test_a_master_that_finds_another_one_notes_that_it_follows() -> None:
     note = RoleNote.load(disk, "/store")
 
     assert options.follow == OTHER
-    assert note == RoleNote(role=BrokerRole.SLAVE, epoch=3, master=OTHER, peers=(OTHER,))
+    assert note == RoleNote(
+        role=BrokerRole.SLAVE, epoch=3, master=OTHER, peers=(OTHER,), broker_id=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("noted", "brokers", "chosen"),
+    [
+        (None, {}, 2),
+        (None, {OTHER: 0, "c:1": 1}, 2),
+        (None, {OTHER: 0, "c:1": 2}, 1),
+        (None, {OTHER: 2}, 2),
+        (1, {OTHER: 0, "c:1": 2}, 1),
+        (1, {OTHER: 0, "c:1": 1, "d:1": 2}, 3),
+        (1, {OTHER: 0, "127.0.0.1:10911": 1}, 1),
+        (1, {OTHER: 0, "10.0.0.5:10911": 1}, 1),
+    ],
+)
+async def test_the_id_of_one_that_goes_on_as_a_follower(
+    noted: int | None, brokers: dict[str, int], chosen: int
+) -> None:
+    """The one that it had, or that its successor has left, unless another replica has it."""
+    disk = MemoryDisk()
+    note = RoleNote(role=BrokerRole.SLAVE, epoch=3, master=OTHER, broker_id=noted)
+    note.save(disk, "/store")
+    options = BrokerOptions(broker_role=BrokerRole.SYNC_MASTER, advertised_host="10.0.0.5")
+
+    changed = await prepare_start(disk, "/store", options, StoreOptions(), LeaderCalls(brokers))
+    kept = RoleNote.load(disk, "/store")
+
+    assert kept is not None
+    assert (changed.broker_id, kept.broker_id) == (chosen, chosen)
+
+
+async def test_the_id_of_a_follower_by_its_settings() -> None:
+    """It is as they say: what two have in common, the operator corrects."""
+    disk = MemoryDisk()
+    options = BrokerOptions(follow=OTHER, broker_id=2)
+
+    changed = await prepare_start(disk, "/store", options, StoreOptions(), LeaderCalls({"c:1": 2}))
+
+    assert changed.broker_id == 2
+    assert RoleNote.load(disk, "/store") is None

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from small_store import ROOT, message, open_store
 from timermq.broker.refusal import RefusedError
@@ -70,6 +71,8 @@ class Others:
         await trio.lowlevel.checkpoint()
         assert master == OWN
         self.told.append((address, epoch))
+        if self.refuses is not None:
+            raise self.refuses
         if address not in self.reports:
             raise NoReplicaError(f"{address}: gone")
 
@@ -77,10 +80,17 @@ class Others:
 class Case:
     """One broker whose role is changed by hand; its store and its files are real."""
 
-    def __init__(self, role: BrokerRole, **more: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(
+        self,
+        role: BrokerRole,
+        *,
+        is_empty: bool = False,
+        **more: Any,  # noqa: ANN401 - passed on
+    ) -> None:
         self.disk = MemoryDisk()
         self.store = open_store(self.disk)
-        assert self.store.put([message("first")])[0].status.is_stored
+        if not is_empty:
+            assert self.store.put([message("first")])[0].status.is_stored
         self.role = Role(role, 1)
         self.others = Others()
         self.done: list[str] = []
@@ -171,7 +181,9 @@ async def test_a_promotion_is_noted_then_the_link_ends_then_it_leads() -> None:
 
     assert case.done == ["stopped", "alone", "reign 2", "leads"]
     assert case.epochs.epochs == EpochList([FIRST_EPOCH, Epoch(2, case.end)])
-    assert case.note == RoleNote(role=BrokerRole.ASYNC_MASTER, epoch=2, peers=(MASTER,))
+    assert case.note == RoleNote(
+        role=BrokerRole.ASYNC_MASTER, epoch=2, peers=(MASTER,), broker_id=1
+    )
     assert (found.is_master, found.last_epoch) == (True, 2)
 
 
@@ -202,6 +214,15 @@ async def test_missing_bytes_forbid_a_promotion(missing: int | None) -> None:
     assert await refusal_of(case.succession.promote) == "BEHIND"
     assert case.note is None
     assert (await case.succession.promote(force=True)).is_master
+
+
+async def test_an_empty_follower_leads_by_force_alone() -> None:
+    """Its epoch is above the master's first one, of which it may have heard nothing."""
+    case = following(is_empty=True)
+    case.epochs.save(EpochList())
+
+    assert await refusal_of(case.succession.promote) == "EMPTY"
+    assert (await case.succession.promote(force=True)).epochs == ((2, 0),)
 
 
 async def test_a_master_that_answers_forbids_a_promotion() -> None:
@@ -236,7 +257,9 @@ async def test_a_switch_parks_before_it_hands_over() -> None:
     assert case.others.promoted == [(OTHER, case.end, 1)]
     assert found.last_epoch == 2
     assert case.lives == [(NextLife(master=OTHER, epoch=2), False)]
-    assert case.note == RoleNote(role=BrokerRole.SLAVE, epoch=2, master=OTHER, peers=(OTHER,))
+    assert case.note == RoleNote(
+        role=BrokerRole.SLAVE, epoch=2, master=OTHER, peers=(OTHER,), broker_id=1
+    )
 
 
 async def test_a_follower_that_refuses_leaves_the_lead_where_it_is() -> None:
@@ -350,6 +373,27 @@ async def test_a_new_master_tells_the_others(autojump_clock: object) -> None:
     assert silent == 4
     assert 6 <= len(case.others.told) <= 8
     assert set(case.others.told) == {(MASTER, 2)}
+
+
+@pytest.mark.parametrize(("code", "lines"), [(604, 2), (16, 2), (3, 0)])
+async def test_two_masters_of_one_name_are_told_once_a_minute(
+    autojump_clock: object, code: int, lines: int
+) -> None:
+    """With what the other one says of it; one of RocketMQ's knows no such request."""
+    case = following()
+    await case.succession.promote()
+    said = "LOWER_EPOCH: own:1 says that it leads in epoch 2: expected above 2"
+    case.others.refuses = ReplicaRefusedError(MASTER, code, said)
+    case.others.reports[MASTER] = report(2)
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(case.succession.run)
+            await trio.sleep(70)
+            nursery.cancel_scope.cancel()
+
+    assert len(case.others.told) == 70
+    assert [one["reason"] for one in logs] == lines * [f"{MASTER}: {said}"]
+    assert case.lives == []
 
 
 def test_the_first_epoch_of_a_master_with_followers() -> None:
