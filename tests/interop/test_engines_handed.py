@@ -55,7 +55,7 @@ def test_to_us_and_back(
             handed.wait_for("our-2")
     if not kill:
         shutil.rmtree(handed.store / "rocksdbstore")
-        with handed.by_java() as namesrv:
+        with handed.by_java(kill=True) as namesrv:
             handed.send(namesrv, back="delay:3000")
             handed.wait_for(*handed.due_ms)
             handed.consume(namesrv, 1_000)
