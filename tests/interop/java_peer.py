@@ -64,6 +64,8 @@ FLAGS = (
 )
 """The first compiler alone: what starts for half a minute is not worth the second. A server that
 takes TLS makes a key as it starts, which takes it longer than all else."""
+PATIENCE = {"waitTimeMillsInSendQueue": "60000", "osPageCacheBusyTimeOutMills": "60000"}
+"""RocketMQ's broker refuses sends that waited for 200 ms, as they do on a busy machine."""
 UNMAPS = tuple(
     f"--add-opens=java.base/{name}=ALL-UNNAMED"
     for name in ("java.nio", "jdk.internal.ref", "sun.nio.ch")
@@ -237,6 +239,7 @@ class JavaPeer:
                 "autoCreateTopicEnable": "true",
                 "timerWheelEnable": "true",
                 "recallMessageEnable": "true",
+                **PATIENCE,
                 **(settings or {}),
             }
             command = self._command(self.broker_class, run_dir, lines)

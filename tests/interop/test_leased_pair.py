@@ -190,11 +190,19 @@ async def all_bodies(broker: Broker, group: str, wanted: Sequence[bytes]) -> Cou
 
 
 async def is_taken(address: str, body: bytes) -> bool:
-    """Whether the broker at an address takes a message, whatever the route says."""
+    """Whether the broker at an address takes a message, whatever the route says.
+
+    One that loses its lease may end the connection: it is asked again.
+    """
     host, _, port = address.partition(":")
-    async with await trio.open_tcp_stream(host, int(port)) as stream:
-        answer = await Peer(stream).call(RequestCode.SEND_MESSAGE, send_ext(TOPIC), body)
-    return answer.code == ResponseCode.SUCCESS
+    with trio.fail_after(LIMIT):
+        while True:
+            with contextlib.suppress(OSError, trio.BrokenResourceError):
+                async with await trio.open_tcp_stream(host, int(port)) as stream:
+                    peer = Peer(stream)
+                    answer = await peer.call(RequestCode.SEND_MESSAGE, send_ext(TOPIC), body)
+                    return answer.code == ResponseCode.SUCCESS
+            await trio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager
