@@ -24,7 +24,6 @@ import argparse
 import multiprocessing
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -296,13 +295,10 @@ def main() -> None:
     args = parser.parse_args()
     asked: list[str] = [args.names] if isinstance(args.names, str) else args.names
     names = list(dict.fromkeys(name for one in asked for name in GROUPS.get(one, [one])))
-    with tempfile.TemporaryDirectory(prefix="timermq-bench-") as folder:
-        peer = compiled(Path(folder))
-        starts: dict[str, Start] = {"timermq": broker_process}
-        starts |= {
-            f"RocketMQ, {engine}": partial(rocketmq_server, peer, engine) for engine in ENGINES
-        }
-        answers = ask(names, starts, args.scale)
+    peer = compiled()
+    starts: dict[str, Start] = {"timermq": broker_process}
+    starts |= {f"RocketMQ, {engine}": partial(rocketmq_server, peer, engine) for engine in ENGINES}
+    answers = ask(names, starts, args.scale)
     answers = [{**one, "scale": args.scale} for one in answers]
     if args.keep:
         with suppress(FileNotFoundError):

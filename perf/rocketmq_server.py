@@ -73,9 +73,9 @@ class RocketMQServer(BrokerProcess):
         self._namesrv.close()
 
 
-def compiled(folder: Path) -> JavaPeer:
-    """The newest release, its jars fetched once a machine; classes go into a folder."""
-    return attrs.evolve(JavaPeer.compiled(folder / "classes", fetch_jars()), java=HEAP)
+def compiled() -> JavaPeer:
+    """The newest release, its jars fetched and its classes compiled once a machine."""
+    return attrs.evolve(JavaPeer.compiled(fetch_jars()), java=HEAP)
 
 
 def warm(workload: Workload) -> None:

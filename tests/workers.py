@@ -40,19 +40,26 @@ SLOWEST_FIRST = (
 )
 """Kinds of tests."""
 
-SPARK_SESSIONS = ("tests/spark/drivers", "tests/spark")
-"""Tests that share a session of Spark; those with more processes of Spark's take longest."""
+SPARK = "tests/spark"
+SPARK_SESSIONS = {
+    f"{SPARK}/drivers": (f"{SPARK}/drivers/",),
+    f"{SPARK}/r-z": tuple(f"{SPARK}/test_{begin}" for begin in ("report", "s", "t", "w")),
+    f"{SPARK}/a-r": (f"{SPARK}/",),
+}
+"""Units that share a session of Spark, whose start takes ten seconds, and what their modules begin
+with: the first that fits. Each is about as long as the longest other module."""
 
 
 def worker_count() -> int:
-    """The count of workers: more than cores, since many tests wait for clients."""
-    return 2 * (os.cpu_count() or 1) + 1
+    """The count of workers: more than cores, since most long tests wait for other processes."""
+    return 3 * (os.cpu_count() or 1) + 1
 
 
 def unit_of(nodeid: str) -> str:
     """The tests that run together with one in one worker: its module, or its session of Spark."""
     module = nodeid.split("::")[0]
-    return next((one for one in SPARK_SESSIONS if module.startswith(f"{one}/")), module)
+    sessions = SPARK_SESSIONS.items()
+    return next((unit for unit, begins in sessions if module.startswith(begins)), module)
 
 
 def read_seconds() -> dict[str, int]:

@@ -15,9 +15,7 @@ from interop.golden_opened import AFTERWARDS_MS, STORE_OPTIONS, TIMER_OPTIONS, O
 from interop.java_peer import (
     RELEASE_4,
     RELEASE_5_3,
-    SOURCES,
     JavaPeer,
-    compile_java,
     fetch_jars,
     missing_tool,
 )
@@ -39,26 +37,24 @@ def skip_without_java() -> None:
 
 
 @pytest.fixture(scope="session")
-def java_peer(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+def java_peer() -> JavaPeer:
     """RocketMQ's own broker and name server, fetched from Maven Central once a machine."""
     skip_without_java()
-    return JavaPeer.compiled(tmp_path_factory.mktemp("java-peer") / "classes", fetch_jars())
+    return JavaPeer.compiled(fetch_jars()).archived()
 
 
 @pytest.fixture(scope="session")
-def java_peer_5_3(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+def java_peer_5_3() -> JavaPeer:
     """Broker and name server of RocketMQ 5.3, fetched once a machine."""
     skip_without_java()
-    classes = tmp_path_factory.mktemp("java-peer-5-3") / "classes"
-    return JavaPeer.compiled(classes, fetch_jars(RELEASE_5_3))
+    return JavaPeer.compiled(fetch_jars(RELEASE_5_3)).archived()
 
 
 @pytest.fixture(scope="session")
-def java_peer_4(tmp_path_factory: pytest.TempPathFactory) -> JavaPeer:
+def java_peer_4() -> JavaPeer:
     """Broker and client of RocketMQ 4.9, fetched once a machine."""
     skip_without_java()
-    classes = tmp_path_factory.mktemp("java-peer-4") / "classes"
-    return JavaPeer.of_version_4(classes, fetch_jars(RELEASE_4))
+    return JavaPeer.of_version_4(fetch_jars(RELEASE_4))
 
 
 @pytest.fixture
@@ -86,8 +82,7 @@ def either_client(request: pytest.FixtureRequest) -> Client:
 
 
 def _java_client(folder: Path, peer: JavaPeer) -> Client:
-    compile_java(sorted(SOURCES.glob("*.java")), folder / "classes", peer.jars)
-    client = JavaPeer(folder / "classes", peer.jars)
+    client = JavaPeer.clients(peer.jars)
 
     def command(main_class: str, *args: str) -> list[str]:
         return [*client.command(main_class, folder), *args]

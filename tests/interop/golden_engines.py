@@ -21,7 +21,7 @@ import msgspec
 
 from golden_stores import GOLDEN
 from interop.handed import Handed, now_ms
-from interop.java_peer import RELEASE_5_5, SOURCES, JavaPeer, compile_java, fetch_jars
+from interop.java_peer import RELEASE_5_5, JavaPeer, fetch_jars
 
 HOUR_MS = 3_600_000
 WINDOW_SLOTS = 3_600 * 24
@@ -81,7 +81,7 @@ class Maker:
 
     def handed(self, name: str) -> Handed:
         """A store that is not there yet."""
-        classes = JavaPeer(self.home / "client", self.jars)
+        classes = JavaPeer.clients(self.jars)
 
         def client(main_class: str, *args: str) -> list[str]:
             return [*classes.command(main_class, self.home), *args]
@@ -219,9 +219,7 @@ def main(names: list[str]) -> None:
     jars = fetch_jars(RELEASE_5_5)
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
-        peer = JavaPeer.compiled(home / "classes", jars)
-        peer = attrs.evolve(peer, broker_class="RollingBroker")
-        compile_java(sorted(SOURCES.glob("*.java")), home / "client", jars)
+        peer = attrs.evolve(JavaPeer.compiled(jars), broker_class="RollingBroker")
         maker = Maker(home, peer, jars)
         for name in names or STORES:
             begin_ms = now_ms()

@@ -70,7 +70,10 @@ class Handed:
 
     @contextlib.contextmanager
     def by_java(self, *, kill: bool = False) -> Generator[str]:
-        """RocketMQ's broker serves; gives its name server."""
+        """RocketMQ's broker serves; gives its name server.
+
+        A kill at the end of a story spares the ten seconds and more of its end in order.
+        """
         settings = self._settings()
         with self.peer.broker(self.store, settings=settings) as broker, self._serves(broker, kill):
             yield broker.namesrv

@@ -1,13 +1,12 @@
 """The real RocketMQ from Maven Central: its jars, and its broker and name server as processes.
 
 Everything listens on loopback, on ports that were free. The jars are fetched once a machine, into a
-folder of the user's in the temporary directory; what is compiled belongs to one test session.
+folder of the user's in the temporary directory, and what is compiled stands beside them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
@@ -20,6 +19,13 @@ from pathlib import Path
 
 import attrs
 
+from interop.java_built import (
+    archive_flags,
+    archive_of,
+    compiled_once,
+    locked,
+    publish_archives,
+)
 from interop.serving import ended_unless_ready
 from waiting import wait_until
 
@@ -49,8 +55,17 @@ RELEASE = next(
 SOURCES = Path(__file__).parent / "java"
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
-HEAP = ("-Xms128m", "-Xmx1g", "-XX:TieredStopAtLevel=1")
-"""The first compiler alone: what starts for half a minute is not worth the second."""
+FLAGS = (
+    "-Xms128m",
+    "-Xmx1g",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Dtls.server.mode=disabled",
+)
+"""The first compiler alone: what starts for half a minute is not worth the second. A server that
+takes TLS makes a key as it starts, which takes it longer than all else."""
+PATIENCE = {"waitTimeMillsInSendQueue": "60000", "osPageCacheBusyTimeOutMills": "60000"}
+"""RocketMQ's broker refuses sends that waited for 200 ms, as they do on a busy machine."""
 UNMAPS = tuple(
     f"--add-opens=java.base/{name}=ALL-UNNAMED"
     for name in ("java.nio", "jdk.internal.ref", "sun.nio.ch")
@@ -76,21 +91,13 @@ def fetch_pom(name: str, pom: Path, *flags: str) -> Path:
     """Folder with the jars that a pom asks for; fetched at the first call on this machine."""
     home = Path(tempfile.gettempdir()) / f"timermq-{name}-{os.getuid()}"
     home.mkdir(exist_ok=True)
-    with (home / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(home):
         if not (home / "fetched").exists():
             fetch = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *flags]
             fetch += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}"]
             subprocess.run(fetch, check=True, timeout=280)
             (home / "fetched").touch()
     return home / "lib"
-
-
-def compile_java(sources: list[Path], classes: Path, jars: Path) -> None:
-    """Compile ``sources`` into the folder ``classes``."""
-    classes.mkdir(parents=True, exist_ok=True)
-    command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(classes)]
-    subprocess.run([*command, *map(str, sources)], check=True, timeout=200)
 
 
 @attrs.define
@@ -133,28 +140,51 @@ class JavaPeer:
     """Starts name servers and brokers of RocketMQ."""
 
     classes: Path
+    """A folder, or a jar."""
     jars: Path
     broker_class: str = "org.apache.rocketmq.broker.BrokerStartup"
-    java: tuple[str, ...] = HEAP
+    java: tuple[str, ...] = FLAGS
     """Flags of Java."""
+    writes_archives: bool = False
+    """What runs leaves an archive of its classes."""
 
     @classmethod
-    def compiled(cls, classes: Path, jars: Path) -> JavaPeer:
+    def compiled(cls, jars: Path) -> JavaPeer:
         """With the broker's replication listener on loopback, for which it has no setting."""
-        compile_java(sorted((SOURCES / "peer").glob("*.java")), classes, jars)
-        service = classes / "META-INF/service/org.apache.rocketmq.store.ha.HAService"
-        service.parent.mkdir(parents=True)
-        service.write_text("LoopbackHA\n")
-        return cls(classes, jars)
+        service = {"META-INF/service/org.apache.rocketmq.store.ha.HAService": "LoopbackHA\n"}
+        return cls(compiled_once(sorted((SOURCES / "peer").glob("*.java")), jars, service), jars)
 
     @classmethod
-    def of_version_4(cls, classes: Path, jars: Path) -> JavaPeer:
+    def of_version_4(cls, jars: Path) -> JavaPeer:
         """Brokers of RocketMQ 4.9, and a client; they need a name server of version 5.
 
         All of their listeners need help to stay on loopback.
         """
-        compile_java(sorted((SOURCES / "version4").glob("*.java")), classes, jars)
+        classes = compiled_once(sorted((SOURCES / "version4").glob("*.java")), jars)
         return cls(classes, jars, "LoopbackBroker")
+
+    @classmethod
+    def clients(cls, jars: Path) -> JavaPeer:
+        """The programs in ``interop/java``, for their command lines."""
+        return cls(compiled_once(sorted(SOURCES.glob("*.java")), jars), jars)
+
+    def archived(self) -> JavaPeer:
+        """The same, whose classes and those of clients are in archives, written once a machine."""
+        clients = JavaPeer.clients(self.jars)
+        with locked(self.jars.parent), tempfile.TemporaryDirectory() as run_dir:
+            if not archive_of(clients.classes, "").exists():
+                self._write_archives(clients, Path(run_dir))
+        return self
+
+    def _write_archives(self, clients: JavaPeer, run_dir: Path) -> None:
+        """Run name server, broker and client, each to its end in order."""
+        server, client = (attrs.evolve(one, writes_archives=True) for one in (self, clients))
+        with server.broker(run_dir / "store") as broker:
+            command = client.command("StoreClient", run_dir)
+            command += ["send", broker.namesrv, "Topic", "plain=plain", "timer=delay:60000"]
+            subprocess.run(command, check=True, timeout=START_SECONDS, stdout=subprocess.DEVNULL)
+        publish_archives(server.classes)
+        publish_archives(client.classes)
 
     @contextlib.contextmanager
     def namesrv(self, run_dir: Path, *, listen: str = "") -> Generator[JavaProcess]:
@@ -172,7 +202,8 @@ class JavaPeer:
         try:
             yield namesrv
         finally:
-            namesrv.stop()
+            # It keeps nothing, and takes seconds to end in order.
+            (namesrv.stop if self.writes_archives else namesrv.kill)()
 
     @contextlib.contextmanager
     def broker(
@@ -208,19 +239,22 @@ class JavaPeer:
                 "autoCreateTopicEnable": "true",
                 "timerWheelEnable": "true",
                 "recallMessageEnable": "true",
+                **PATIENCE,
                 **(settings or {}),
             }
             command = self._command(self.broker_class, run_dir, lines)
             process, log = _start(command, run_dir, self._environment(run_dir))
             broker = JavaBroker(process, f"127.0.0.1:{port}", log, store, namesrv)
             stack.callback(broker.stop)
-            wait_registered(broker.namesrv, broker.listen)
+            wait_registered(broker.namesrv, broker.listen, broker.listen)
             yield broker
 
     def command(self, main_class: str, home: Path) -> list[str]:
         """Command line of a class; ``home`` stands in for the user's folder (logs, offsets)."""
+        archive = archive_flags(self.classes, main_class, write=self.writes_archives)
         classpath = f"{self.classes}:{self.jars}/*"
-        return ["java", *self.java, *UNMAPS, f"-Duser.home={home}", "-cp", classpath, main_class]
+        flags = (*self.java, *archive, *UNMAPS, f"-Duser.home={home}")
+        return ["java", *flags, "-cp", classpath, main_class]
 
     def _command(self, main_class: str, run_dir: Path, settings: Mapping[str, str]) -> list[str]:
         logging = run_dir / "home" / "conf"
@@ -254,30 +288,46 @@ def _start(
     return process, log
 
 
-def wait_registered(namesrv: str, listen: str) -> None:
+def wait_registered(namesrv: str, listen: str, told: str = "") -> None:
     """Until the first name server knows a broker, which says before that it serves.
 
     Args:
         namesrv: ``host:port;…``.
         listen: The address that the broker registers, ``host:port``.
+        told: The address of RocketMQ's broker, which is told to register: by itself it does so
+            after ten seconds where its first try came before its connection.
     """
-    host, _, port = namesrv.split(";")[0].partition(":")
-    header = b'{"code":106,"flag":0,"language":"JAVA","opaque":1,"version":0}'  # the cluster
-    request = struct.pack(">ii", len(header) + 4, len(header)) + header
 
     def is_known() -> bool:
-        with socket.create_connection((host, int(port)), timeout=START_SECONDS) as link:
-            link.sendall(request)
-            answer = link.makefile("rb")
-            (size,) = struct.unpack(">i", answer.read(4))
-            return f'"{listen}"'.encode() in answer.read(size)
+        if f'"{listen}"'.encode() in _answer(namesrv.split(";")[0], CLUSTER):
+            return True
+        if told:
+            _answer(told, SETTING, b"brokerPermission=6\n")
+        return False
 
     wait_until(
         is_known,
         START_SECONDS,
         told=lambda: f"{namesrv} does not know the broker {listen}",
-        pause=0.1,
+        pause=0.2,
     )
+
+
+CLUSTER = 106
+SETTING = 25
+"""A new permission is registered at once."""
+
+
+def _answer(address: str, code: int, body: bytes = b"") -> bytes:
+    """The bytes with which a server answers a request without parameters."""
+    host, _, port = address.partition(":")
+    header = b'{"code":%d,"flag":0,"language":"JAVA","opaque":1,"version":0}' % code
+    size = 4 + len(header) + len(body)
+    with socket.create_connection((host, int(port)), timeout=START_SECONDS) as link:
+        link.sendall(struct.pack(">ii", size, len(header)) + header + body)
+        answer = link.makefile("rb")
+        (size,) = struct.unpack(">i", answer.read(4))
+        return answer.read(size)
 
 
 def free_ports(*distances: int) -> list[int]:

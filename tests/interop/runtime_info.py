@@ -142,7 +142,7 @@ def pull_ext(offset: int) -> dict[str, str]:
 
 def record(release: Release, folder: Path) -> dict[str, Any]:
     """The answers of one release."""
-    peer = JavaPeer.compiled(folder / "classes", fetch_jars(release))
+    peer = JavaPeer.compiled(fetch_jars(release))
     store = folder / "store"
     with peer.broker(store) as broker:
         link = Link.to(broker.listen)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import attrs
 
-from interop.java_peer import SOURCES, JavaPeer, compile_java, fetch_jars
+from interop.java_peer import JavaPeer, fetch_jars
 from interop.serving import serving
 
 DELAY_MS = 3_000
@@ -100,9 +100,7 @@ def main() -> int:
     found: list[Start] = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        jars = fetch_jars()
-        compile_java([SOURCES / "StartClient.java"], home / "classes", jars)
-        java = JavaPeer(home / "classes", jars)
+        java = JavaPeer.clients(fetch_jars())
         with serving(home / "store") as broker, busy_machine():
             for number in range(args.starts // STARTS_A_PROCESS):
                 command = java.command("StartClient", home)

@@ -128,8 +128,9 @@ def test_to_rocketmq(
         if kill:
             wait_settled(broker)
             broker.kill()
-    with peer.broker(store):
+    with peer.broker(store) as java:
         wait_for_last(store)
+        java.kill()
 
     assert arrived(store) == Counter([*KEPT, "last"])
 

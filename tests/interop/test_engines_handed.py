@@ -43,11 +43,12 @@ def test_to_us_and_back(
     handed.javas_early_ms = JAVAS_EARLY_MS if engine is ROCKSDB_TIMERS else 0
     with handed.by_java(kill=kill) as namesrv:
         timers = {f"javas-{n}": f"delay:{n * 1_300}" for n in range(1, 31)}
-        handed.send(namesrv, **timers, **{"soon-gone": "recall:5000", "late-gone": "recall:39000"})
+        # What is recalled soon goes first: on a busy machine the sending takes seconds.
+        handed.send(namesrv, **{"soon-gone": "recall:5000", "late-gone": "recall:39000"}, **timers)
         handed.wait_for("soon-gone")
     with handed.by_us() as namesrv:
         timers = {f"our-{n}": f"delay:{n * 1_900}" for n in range(1, 11)}
-        handed.send(namesrv, **timers, **{"our-gone": "recall:3000"})
+        handed.send(namesrv, **{"our-gone": "recall:3000"}, **timers)
         if kill:
             handed.wait_for(*handed.due_ms)
             handed.consume(namesrv, 1_000)
@@ -55,7 +56,7 @@ def test_to_us_and_back(
             handed.wait_for("our-2")
     if not kill:
         shutil.rmtree(handed.store / "rocksdbstore")
-        with handed.by_java() as namesrv:
+        with handed.by_java(kill=True) as namesrv:
             handed.send(namesrv, back="delay:3000")
             handed.wait_for(*handed.due_ms)
             handed.consume(namesrv, 1_000)

@@ -16,7 +16,7 @@ from interop.conftest import Client
 from interop.java_peer import RELEASE_5_3, RELEASE_5_5, JavaPeer
 from interop.serving import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 TIMERS = ("delay", "seconds", "moment")
 RETRIES = ("retry", "retried level")

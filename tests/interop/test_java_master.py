@@ -32,6 +32,8 @@ OURS = (
     "--set=follow_tables_interval_ms=1000",
 )
 SECONDS = 120.0
+PAUSE = 0.5
+"""Seconds between two looks, each of which reads all that there is."""
 PLAIN = [f"plain-{number}" for number in range(1_300)]
 TIMERS = [f"timer-{number}" for number in range(13)]
 LEVELS = ["level-1", "level-2", "level-3"]
@@ -97,13 +99,14 @@ def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> N
             _wait_level(master, one)
             topics = (follower / "config" / "topics.json").read_text()
             java.kill()
-        assert log_bytes(follower) == log_bytes(master)
+        # What the master delivered since the follower was level is delivered by that once more.
+        assert log_bytes(master).startswith(log_bytes(follower))
         assert len(log_bytes(follower)) > SEGMENT_SIZE
         assert '"T"' in topics
         assert one.stop() == 0
         leads = start(follower, *OURS)
         expected = Counter([*PLAIN, *TIMERS, *LEVELS])
-        wait_until(lambda: bodies(leads.listen) >= expected, SECONDS)
+        wait_until(lambda: bodies(leads.listen) >= expected, SECONDS, pause=PAUSE)
         assert bodies(leads.listen) == expected
 
 
@@ -147,4 +150,5 @@ def _wait_level(master: Path, follower: Broker) -> None:
         lambda: log_bytes(follower.store) == log_bytes(master) != b"",
         SECONDS,
         told=lambda: follower.log.read_text()[-3_000:],
+        pause=PAUSE,
     )

@@ -83,8 +83,9 @@ def test_a_killed_slave_comes_back(
             wait_copied(master, store)
             slave.kill()
         handed.send(namesrv, missed="plain")
-        with peer.broker(store, namesrv=namesrv, settings=SLAVE):
+        with peer.broker(store, namesrv=namesrv, settings=SLAVE) as slave:
             wait_copied(master, store)
+            slave.kill()
 
 
 def test_a_slave_leads(tmp_path: Path, java_peer: JavaPeer, java_client: Client) -> None:
@@ -94,9 +95,12 @@ def test_a_slave_leads(tmp_path: Path, java_peer: JavaPeer, java_client: Client)
         namesrv = master.namesrv
         timers = {f"timer-{n}": f"delay:{DUE_MS + 500 * n}" for n in range(8)}
         with handed.peer.broker(handed.store, namesrv=namesrv, settings=SLAVE):
-            handed.send(namesrv, plain="plain", **timers)
+            # It links first, which may take longer than what waits.
+            handed.send(namesrv, plain="plain")
             wait_copied(master, handed.store)
-    with handed.by_java() as namesrv:
+            handed.send(namesrv, **timers)
+            wait_copied(master, handed.store)
+    with handed.by_java(kill=True) as namesrv:
         handed.send(namesrv, led="plain")
         handed.wait_for(*handed.due_ms)
         handed.consume(namesrv, 1_000)

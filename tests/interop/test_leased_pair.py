@@ -20,17 +20,20 @@ import attrs
 import pytest
 import trio
 
+from broker_rig import Peer, send_ext
 from cli.program import SMALL_FILES
 from etcd_peer import EtcdPeer, running_etcd
 from interop.serving import Broker, StartBroker, free_port, starting
-from timermq.client import BrokerRefusedError, ClientError, Consumer, Producer
+from timermq.client import ClientError, Consumer, Producer
+from timermq.remoting.codes import RequestCode, ResponseCode
 from waiting import StillWaitingError
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 LIMIT = 120.0
 """Seconds for whatever is waited for, on a busy machine."""
-TTL_S = 4
+TTL_S = 8
+"""So long that a busy machine renews in time: epochs are counted."""
 TOPIC = "Orders"
 FLAGS = (
     *SMALL_FILES,
@@ -187,6 +190,22 @@ async def all_bodies(broker: Broker, group: str, wanted: Sequence[bytes]) -> Cou
     return got
 
 
+async def is_taken(address: str, body: bytes) -> bool:
+    """Whether the broker at an address takes a message, whatever the route says.
+
+    One that loses its lease may end the connection: it is asked again.
+    """
+    host, _, port = address.partition(":")
+    with trio.fail_after(LIMIT):
+        while True:
+            with contextlib.suppress(OSError, trio.BrokenResourceError):
+                async with await trio.open_tcp_stream(host, int(port)) as stream:
+                    peer = Peer(stream)
+                    answer = await peer.call(RequestCode.SEND_MESSAGE, send_ext(TOPIC), body)
+                    return answer.code == ResponseCode.SUCCESS
+            await trio.sleep(0.1)
+
+
 @contextlib.asynccontextmanager
 async def sending(*brokers: Broker) -> AsyncGenerator[Sender]:
     """A sender for the length of a block, which begins when it has sent something."""
@@ -203,6 +222,8 @@ async def test_a_killed_master_is_followed_by_the_other(etcd: EtcdPeer, tmp_path
     with pair(etcd, tmp_path) as both:
         first, second = both.first, both.second
         await both.leads(first, epoch=1, in_sync=[2])
+        # The record may be there a moment before the broker has etcd's answer.
+        await until(lambda: first.lease_metrics()["in_sync"] == 1)
         shown = first.lease_metrics()
         assert 0 < shown.pop("left_seconds") < TTL_S
         assert shown == {"leads": 1, "epoch": 1, "in_sync": 1}
@@ -215,7 +236,9 @@ async def test_a_killed_master_is_followed_by_the_other(etcd: EtcdPeer, tmp_path
             before = len(sender.acknowledged)
             await until(lambda: len(sender.acknowledged) >= before + 30)
 
-        # A stop in order is a switch: the other one does not wait for the lease to run out.
+        # A stop in order is a switch: the other one does not wait for the lease to run out. It has
+        # to be in sync, which it may have lost under load.
+        await both.leads(second, epoch=2, in_sync=[1])
         second.running.stop()
         await both.leads(first, epoch=3)
         got = await all_bodies(first.running, "g", sender.acknowledged)
@@ -233,11 +256,7 @@ async def test_a_stopped_master_comes_back_fenced(etcd: EtcdPeer, tmp_path: Path
         first.running.process.send_signal(signal.SIGSTOP)
         await both.leads(second, epoch=2)
         first.running.process.send_signal(signal.SIGCONT)
-        async with Producer(first.running.namesrv, request_timeout=5) as producer:
-            with pytest.raises(ClientError) as error:
-                await producer.send(TOPIC, b"refused")
-            if isinstance(error.value, BrokerRefusedError):
-                assert "lease" in str(error.value) or error.value.rule == "SLAVE"
+        assert not await is_taken(first.address, b"refused")
 
         await both.leads(second, epoch=2, in_sync=[1])
         assert first.told("fenced: another replica leads")
@@ -255,12 +274,11 @@ async def test_without_etcd_no_broker_leads(tmp_path: Path) -> None:
         await both.leads(first, epoch=1, in_sync=[2])
         async with sending(first.running) as sender:
             own.kill()
-            await until(lambda: bool(first.told("leads no more")))
+            await until(lambda: bool(first.told("leads no more")) and sender.refused > 0)
             sent = len(sender.acknowledged)
             own.start()
             await until(lambda: len(sender.acknowledged) >= sent + 30)
 
         assert both.record()["epoch"] == 1
-        assert sender.refused > 0
         got = await all_bodies(first.running, "g", sender.acknowledged)
         assert [body for body in sender.acknowledged if got[body] != 1] == []

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from interop.conftest import skip_without_java
-from interop.java_peer import SOURCES, JavaPeer, compile_java, fetch_pom
+from interop.java_built import compiled_once
+from interop.java_peer import SOURCES, JavaPeer, fetch_pom
 from interop.serving import serving
 from interop.test_ways_of_sending import transcript_of
 
@@ -25,8 +26,8 @@ def test_a_spring_application(tmp_path: Path) -> None:
     spring = SOURCES / "spring"
     version = f"-Dspring.starter.version={STARTER_VERSION}"
     jars = fetch_pom(f"rocketmq-spring-{STARTER_VERSION}", spring / "pom.xml", version)
-    compile_java([spring / "SpringClient.java"], tmp_path / "classes", jars)
-    command = JavaPeer(tmp_path / "classes", jars).command("SpringClient", tmp_path)
+    classes = compiled_once([spring / "SpringClient.java"], jars)
+    command = JavaPeer(classes, jars).command("SpringClient", tmp_path)
     with serving(tmp_path / "store") as broker:
         # A topic that is there when the listener starts: it looks for new ones every 30 s.
         send = [sys.executable, "-m", "timermq.cli", "send", TOPIC, "first"]

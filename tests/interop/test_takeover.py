@@ -40,7 +40,7 @@ def test_to_us_and_back(
         handed.send(namesrv, our="plain", **levels, **timers, **{"our-gone": "recall:19000"})
         handed.consume(namesrv, 3)
         handed.wait_for("javas-gone")
-    with handed.by_java() as namesrv:
+    with handed.by_java(kill=True) as namesrv:
         handed.wait_for(*handed.due_ms)
         handed.consume(namesrv, 1_000)
     handed.check()
@@ -59,7 +59,7 @@ def test_begun_by_us(tmp_path: Path, java_peer: JavaPeer, java_client: Client) -
         handed.send(namesrv, **plain, **levels, **timers, **{"our-gone": "recall:18000"})
         handed.consume(namesrv, 2)
         handed.wait_for("our-level-1")
-    with handed.by_java() as namesrv:
+    with handed.by_java(kill=True) as namesrv:
         handed.wait_for(*handed.due_ms)
         handed.consume(namesrv, 1_000)
     handed.check()

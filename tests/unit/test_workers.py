@@ -7,7 +7,8 @@ from workers import place, unit_of, unit_seconds
 
 def test_modules_that_share_a_session_are_one_unit() -> None:
     """Every other module is one of its own, whatever its tests are called."""
-    assert unit_of("tests/spark/test_audit.py::test_one") == "tests/spark"
+    assert unit_of("tests/spark/test_audit.py::test_one") == "tests/spark/a-r"
+    assert unit_of("tests/spark/test_table_verb.py::test_one") == "tests/spark/r-z"
     assert unit_of("tests/spark/drivers/test_killed_drivers.py::test_one") == "tests/spark/drivers"
     assert unit_of("tests/cli/test_top.py::test_one[a::b]") == "tests/cli/test_top.py"
 

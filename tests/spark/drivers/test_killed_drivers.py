@@ -36,7 +36,7 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-SECONDS_MAX = 120
+SECONDS_MAX = 240
 """A driver takes so long at most until its moment comes."""
 
 

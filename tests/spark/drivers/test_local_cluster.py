@@ -19,7 +19,7 @@ from spark.drivers.digests import ROWS, TOPIC, digests, with_tests
 from spark.pending import waiting_keys
 from timermq.pipeline.spark.tables.registration import SOURCES
 
-SECONDS_MAX = 240
+SECONDS_MAX = 480
 """The other processes take so long at most."""
 
 

@@ -36,7 +36,7 @@ TABLE = (
     "columns=phy_offset,broker",
     "--json",
 )
-SECONDS_MAX = 240
+SECONDS_MAX = 480
 """A job takes so long at most."""
 
 
