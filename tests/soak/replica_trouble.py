@@ -48,7 +48,7 @@ class ReplicaTrouble:
     """The lease's; None: an operator promotes."""
 
     async def start(self) -> None:
-        """Start all three."""
+        """Start all three; one leads when it returns."""
         async with trio.open_nursery() as nursery:
             for one in self.replicas.all:
                 nursery.start_soon(one.start)
@@ -76,7 +76,7 @@ class ReplicaTrouble:
                     await self._served_again()
 
     async def settle(self) -> None:
-        """All run, and one leads."""
+        """All of them run, and one of them leads."""
         if self.etcd is not None:
             self.etcd.go_on()
         for one in self.replicas.all:
@@ -204,7 +204,7 @@ class ReplicaTrouble:
             await self._verb("promote", address, "--force")
 
     async def _verb(self, *words: str) -> int:
-        """Run the program; the exit code."""
+        """Run the program with these words; the exit code."""
         command = [sys.executable, "-m", "timermq.cli", *words]
         with trio.fail_after(VERB_SECONDS):
             done = await trio.run_process(

@@ -87,12 +87,12 @@ class Replica:
             raise BrokerEndedError(f"{self.listen}: asked to stop it ended with {code}")
 
     def stop(self) -> None:
-        """SIGSTOP."""
+        """SIGSTOP: its connections stay open, and nothing answers."""
         self.process.process.send_signal(signal.SIGSTOP)
         self.is_stopped = True
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """SIGCONT: it works again, and knows nothing of the pause."""
         self.process.process.send_signal(signal.SIGCONT)
         self.is_stopped = False
 
@@ -151,7 +151,7 @@ class Replicas:
 
     @property
     def namesrv(self) -> str:
-        """All name servers: ``host:port;…``."""
+        """Name servers of all brokers: ``host:port;…``."""
         return ";".join(one.namesrv for one in self.all)
 
     def leader(self) -> Replica | None:
