@@ -77,8 +77,8 @@ class ReplicaTrouble:
 
     async def settle(self) -> None:
         """All of them run, and one of them leads."""
-        if self.etcd is not None:
-            self.etcd.go_on()
+        if self.etcd is not None and not self.etcd.is_running:
+            await trio.to_thread.run_sync(self.etcd.start)
         for one in self.replicas.all:
             if one.is_stopped:
                 one.go_on()

@@ -73,7 +73,7 @@ class Replica:
     def kill(self) -> None:
         """SIGKILL, and forget the process."""
         self.process.kill()
-        self.running = None
+        self.running, self.is_stopped = None, False
 
     async def end(self) -> None:
         """SIGTERM, and wait for the end.
