@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import logging
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -108,9 +109,10 @@ def _replicas(seconds: float, seed: int, *, leased: bool) -> int:
     ledger: Counter[str] = Counter()
     _count(judgement.clients, ledger)
     print(_line(f"clients of ours, {', '.join(judgement.used)}", ledger))
+    gaps = judgement.gaps or (0.0,)
     print(
-        f"promotions {judgement.promotions}, "
-        f"{judgement.seconds_without:.0f} of {seconds:.0f} s without a master"
+        f"promotions {judgement.promotions}, {sum(gaps):.0f} of {seconds:.0f} s without a master: "
+        f"{statistics.median(gaps):.1f} s as a rule, {max(gaps):.1f} s at most"
     )
     return 0 if _is_clean(judgement.clients, directory) else 1
 

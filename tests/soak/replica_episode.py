@@ -32,8 +32,8 @@ class ReplicaJudgement:
 
     clients: Judgement
     promotions: int
-    seconds_without: float
-    """In which no replica led, while there was trouble."""
+    gaps: Sequence[float]
+    """How long no replica led, seconds, each time while there was trouble."""
     used: Sequence[str]
     """The clients of RocketMQ that took part."""
 
@@ -85,7 +85,7 @@ async def _run(
     return ReplicaJudgement(
         judge(directory, 0),
         promotions=len(replicas.epochs) - 1,
-        seconds_without=replicas.seconds_without,
+        gaps=replicas.gaps,
         used=[one.name for one in clients],
     )
 

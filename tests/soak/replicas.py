@@ -120,8 +120,8 @@ class Replicas:
     """The number of each that answered the last question to what it said."""
     epochs: set[int] = attrs.Factory(set[int])
     """Epochs in which one was seen to lead."""
-    seconds_without: float = 0.0
-    """Of the time that was watched: none said that it leads."""
+    gaps: list[float] = attrs.Factory(list[float])
+    """How long none said that it leads, seconds, each time."""
 
     @classmethod
     def of(cls, directory: Path, lease: str | None) -> Replicas:
@@ -179,12 +179,15 @@ class Replicas:
 
     async def watch(self) -> None:
         """Ask again and again who leads, until cancelled."""
+        led_at, has_led = trio.current_time(), True
         while True:
-            begun = trio.current_time()
             await self.ask()
+            if self.leader() is not None:
+                if not has_led:
+                    self.gaps.append(trio.current_time() - led_at)
+                led_at = trio.current_time()
+            has_led = self.leader() is not None
             await trio.sleep(LOOK_SECONDS)
-            if self.leader() is None:
-                self.seconds_without += trio.current_time() - begun
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         """Ask again and again until something is so.
