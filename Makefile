@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak starts
+.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak soak-replicas starts
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -79,6 +79,11 @@ starts: $(STAMP) ## real Java consumers that start beside a busy machine: their 
 soak: SECONDS ?= 900
 soak: $(STAMP)   ## kills, stops and full disks under two clients, judged: make soak SECONDS=900 SEED=1 [CLEANING=1]
 	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED) $(if $(CLEANING),--cleaning)
+
+soak-replicas: SECONDS ?= 900
+soak-replicas: BY ?= lease
+soak-replicas: $(STAMP)  ## three brokers, killed and promoted under four clients, judged: make soak-replicas SECONDS=900 SEED=1 [BY=promote]
+	PYTHONPATH=tests $(BIN)/python -m soak --seconds $(SECONDS) --seed $(SEED) --replicas $(BY)
 
 clean:           ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz

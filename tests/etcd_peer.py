@@ -109,6 +109,11 @@ class EtcdPeer:
         scheme = "etcd" if self.certificates is None else "etcds"
         return f"{scheme}://{HOST}:{self.port}/{name}?ttl={ttl}"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process has been started and has not ended."""
+        return self.process is not None and self.process.poll() is None
+
     def kill(self) -> None:
         """End it as the loss of its machine does; its data stays."""
         if self.process is not None:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import logging
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ from timermq.cli.check_history import print_report
 from timermq.cli.log_output import LogFormat, configure_logs
 
 from .episode import Judgement, run_episode
+from .replica_episode import run_replicas
 from .small_disk import SmallDisk, reason_against, small_disk
 
 KILLS_SECONDS_MAX = 300.0
@@ -48,6 +50,10 @@ SHOWN = (
     "kill",
     "stop",
     "end",
+    "demote",
+    "promote",
+    "refused_verb",
+    "etcd_kill",
     "disk_full",
     "log_segments_cleaned",
     "timer_log_segments_cleaned",
@@ -62,9 +68,16 @@ def main() -> int:
     parser.add_argument(
         "--cleaning", action="store_true", help="old segments go all the time, most of what came"
     )
+    parser.add_argument(
+        "--replicas",
+        choices=["lease", "promote"],
+        help="three brokers instead: etcd decides who leads, or an operator promotes",
+    )
     args = parser.parse_args()
     least = CLEANING_SECONDS_MIN if args.cleaning else SECONDS_MIN
     configure_logs(LogFormat.CONSOLE, logging.CRITICAL)  # clients without a broker warn and warn
+    if args.replicas is not None:
+        return _replicas(args.seconds, args.seed, leased=args.replicas == "lease")
     end = time.monotonic() + args.seconds
     against = reason_against()
     if against is not None:
@@ -87,6 +100,23 @@ def main() -> int:
     return 0
 
 
+def _replicas(seconds: float, seed: int, *, leased: bool) -> int:
+    """Run one episode of three replicas."""
+    directory = Path(tempfile.mkdtemp(prefix=f"timermq-soak-replicas-{seed}-"))
+    kind = "lease" if leased else "promote"
+    print(f"three replicas, {kind}, seed {seed}: {seconds:.0f} s, {directory}", flush=True)
+    judgement = run_replicas(directory, seconds, seed, leased=leased)
+    ledger: Counter[str] = Counter()
+    _count(judgement.clients, ledger)
+    print(_line(f"clients of ours, {', '.join(judgement.used)}", ledger))
+    gaps = judgement.gaps or (0.0,)
+    print(
+        f"promotions {judgement.promotions}, {sum(gaps):.0f} of {seconds:.0f} s without a master: "
+        f"{statistics.median(gaps):.1f} s as a rule, {max(gaps):.1f} s at most"
+    )
+    return 0 if _is_clean(judgement.clients, directory) else 1
+
+
 def _episode(
     seed: int, seconds: float, ledger: Counter[str], *, has_small_disk: bool, cleans: bool
 ) -> bool:
@@ -107,6 +137,11 @@ def _episode(
     own: Counter[str] = Counter()
     _count(judgement, own)
     print(_line(f"episode {seed}", own), flush=True)
+    return _is_clean(judgement, directory)
+
+
+def _is_clean(judgement: Judgement, directory: Path) -> bool:
+    """Remove the directory when every promise was kept; else tell what was not."""
     if judgement.is_clean:
         shutil.rmtree(directory)
         return True

@@ -15,7 +15,7 @@ import time
 
 from rocketmq.client import Message, Producer, PushConsumer, RecvMessage
 
-from timermq.client.history import Ack, Deliver, HistoryWriter, Send, Start, Unknown
+from timermq.client.history import Ack, Deliver, HistoryWriter, Send, Unknown
 
 GROUP = "soak-cpp"
 TIMEOUT_MS = 2_000
@@ -134,7 +134,6 @@ def text(value: bytes | None) -> str:
 def main(namesrv: str, topic: str, path: str, who: str, seed: str) -> None:
     """Run until somebody kills the process."""
     with HistoryWriter(path, who=who) as history:
-        history.write(Start(at_ms=now_ms(), who=who, settings={"client": "rocketmq C++"}))
         Load(namesrv, topic, history, int(seed)).run()
 
 

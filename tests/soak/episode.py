@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 import trio
@@ -20,20 +17,35 @@ from timermq.client.moment import now_ms
 from timermq.simulator.rules.check import Report, check
 
 from .cleaning import Ageing, Cleaned
-from .load import CPP_TOPIC, Load, Target
+from .load import Load
+from .real_clients import CPP, RealClient
 from .small_disk import SmallDisk
 from .trouble import Trouble
 
-HERE = Path(__file__).parent
 PRODUCERS = 2
 CANCELLERS = 2
 LATE_SECONDS = 15.0
 """How long after the last moment something may still arrive: the machine is busy."""
-CPP_AGAIN_SECONDS = 1.0
 
 
 class NotDrainedError(Exception):
     """The reader at the end did not see everything; nothing can be judged."""
+
+
+class Endured(Protocol):
+    """The brokers of an episode, and what happens to them."""
+
+    async def start(self) -> None:
+        """Start them; they serve when it returns."""
+        ...
+
+    async def run(self) -> None:
+        """One thing after the other, for ever."""
+        ...
+
+    async def settle(self) -> None:
+        """Let all of them run, and do nothing more to them."""
+        ...
 
 
 @attrs.frozen
@@ -77,25 +89,47 @@ async def run_episode(
         trouble = Trouble(store, history, draw, log=log, disk=disk, cleans=cleans)
         load = Load(trouble.namesrv, directory)
         try:
-            await trouble.start()
-            await load.make_topics()
-            async with trio.open_nursery() as consuming:
-                consuming.start_soon(load.consume, "consumer", "soak")
-                if cleans:
-                    consuming.start_soon(Ageing(store, lambda: load.read_to).run)
-                async with trio.open_nursery() as nursery:
-                    _start_load(nursery, load, draw)
-                    nursery.start_soon(trouble.run)
-                    await trio.sleep(seconds)
-                    nursery.cancel_scope.cancel()
-                await trouble.settle()
-                await trio.sleep(max(load.last_due_ms - now_ms(), 0) / 1000 + LATE_SECONDS)
-                consuming.cancel_scope.cancel()
-            await load.audit("audit")
+            also = (Ageing(store, lambda: load.read_to).run,) if cleans else ()
+            await endure(trouble, load, seconds, draw, (CPP,), also)
             exit_code = await trio.to_thread.run_sync(trouble.finish)
         finally:
             trouble.end_now()
     return judge(directory, exit_code, Cleaned.of(store) if cleans else None)
+
+
+async def endure(
+    trouble: Endured,
+    load: Load,
+    seconds: float,
+    draw: random.Random,
+    clients: Sequence[RealClient],
+    also: Sequence[Callable[[], Awaitable[None]]] = (),
+) -> None:
+    """Start brokers, load them while trouble is made, and read all that is there at the end.
+
+    Args:
+        trouble: The brokers.
+        load: Our own clients.
+        seconds: Of load and trouble.
+        draw: Decides what is sent.
+        clients: Of RocketMQ.
+        also: What else runs meanwhile.
+    """
+    await trouble.start()
+    await load.make_topics()
+    async with trio.open_nursery() as consuming:
+        consuming.start_soon(load.consume, "consumer", "soak")
+        for task in also:
+            consuming.start_soon(task)
+        async with trio.open_nursery() as nursery:
+            _start_load(nursery, load, clients, draw)
+            nursery.start_soon(trouble.run)
+            await trio.sleep(seconds)
+            nursery.cancel_scope.cancel()
+        await trouble.settle()
+        await trio.sleep(max(load.last_due_ms - now_ms(), 0) / 1000 + LATE_SECONDS)
+        consuming.cancel_scope.cancel()
+    await load.audit("audit")
 
 
 def judge(directory: Path, exit_code: int, cleaned: Cleaned | None = None) -> Judgement:
@@ -130,43 +164,14 @@ def _seen_before(directory: Path) -> Iterator[tuple[int, Event]]:
             yield line, event
 
 
-def _start_load(nursery: trio.Nursery, load: Load, draw: random.Random) -> None:
+def _start_load(
+    nursery: trio.Nursery, load: Load, clients: Sequence[RealClient], draw: random.Random
+) -> None:
     for number in range(PRODUCERS):
         seed = random.Random(draw.random())
         nursery.start_soon(load.produce, f"producer{number}", seed)
     for number in range(CANCELLERS):
         seed = random.Random(draw.random())
         nursery.start_soon(load.cancel, f"canceller{number}", seed)
-    nursery.start_soon(_run_cpp, load, draw.randrange(1 << 30))
-
-
-async def _run_cpp(load: Load, seed: int) -> None:
-    """The C++ client, started again when it ends by itself."""
-    for life in range(1_000):
-        who = f"cpp{life}"
-        process = _cpp_process(load, who, seed + life)
-        assert process.stdout is not None
-        try:
-            await trio.to_thread.run_sync(
-                partial(_take_keys, process.stdout, load), abandon_on_cancel=True
-            )
-        finally:
-            process.kill()
-            process.wait()
-        await trio.sleep(CPP_AGAIN_SECONDS)
-
-
-def _cpp_process(load: Load, who: str, seed: int) -> subprocess.Popen[str]:
-    command = [sys.executable, str(HERE / "cpp_load.py"), load.namesrv, CPP_TOPIC]
-    command += [str(load.directory / f"{who}.jsonl"), who, str(seed)]
-    environment = {**os.environ, "HOME": str(load.directory)}  # it writes its log there
-    with (load.directory / "cpp.err").open("ab") as errors:
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
-        )
-
-
-def _take_keys(lines: Iterable[str], load: Load) -> None:
-    """Messages that the C++ client sent may be cancelled as well."""
-    for line in lines:
-        load.targets.append(Target(CPP_TOPIC, None, line.strip()))
+    for client in clients:
+        nursery.start_soon(client.run, load, draw.randrange(1 << 30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import random
 from collections import deque
@@ -25,12 +26,15 @@ from timermq.client import (
 from timermq.client.moment import now_ms
 
 OWN_TOPICS = ("SoakA", "SoakB")
-CPP_TOPIC = "SoakCpp"
+CPP_TOPIC, JAVA_TOPIC, GO_TOPIC = "SoakCpp", "SoakJava", "SoakGo"
 TOPICS = (*OWN_TOPICS, CPP_TOPIC)
-QUEUE_COUNT = 8 * len(TOPICS)
-"""As the broker makes topics."""
+QUEUES = 8
+"""Of a topic, as the broker makes it."""
 
 REQUEST_TIMEOUT = 2.0
+FIRST_SECONDS = 120.0
+"""Within which a message to each topic has to be taken."""
+FIRST_PAUSE = 0.5
 BATCH_MAX = 24
 SEND_PAUSE_MAX = 0.25
 CANCEL_PAUSE_MAX = 0.1
@@ -74,8 +78,10 @@ class Load:
 
     namesrv: str
     directory: Path
+    topics: Sequence[str] = TOPICS
     targets: deque[Target] = attrs.Factory(lambda: deque[Target](maxlen=RECENT_MAX))
     last_due_ms: int = 0
+    acknowledged: int = 0
     _read: dict[tuple[str, int], int] = attrs.Factory(dict[tuple[str, int], int])
     """Queue to where the newest message that the consumer has of it stands in the log."""
     _count: int = 0
@@ -83,7 +89,7 @@ class Load:
     @property
     def read_to(self) -> int:
         """Position in the log before which the consumer has read everything."""
-        return min(self._read.values()) if len(self._read) == QUEUE_COUNT else 0
+        return min(self._read.values()) if len(self._read) == QUEUES * len(self.topics) else 0
 
     def history(self, who: str) -> HistoryWriter:
         """The file of one writer."""
@@ -98,11 +104,18 @@ class Load:
                     await trio.sleep(draw.random() * SEND_PAUSE_MAX)
 
     async def make_topics(self) -> None:
-        """A message to each queue: consumers look for new topics only now and then."""
-        with self.history("first") as history:
+        """A message to each topic: consumers look for new ones only now and then.
+
+        Replicas that have just begun may not be in sync, and refuse.
+        """
+        with self.history("first") as history, trio.fail_after(FIRST_SECONDS):
             async with self._producer(history) as producer:
-                for topic in TOPICS:
-                    await producer.send(topic, b"first")
+                for topic in self.topics:
+                    while True:
+                        with contextlib.suppress(ClientError):
+                            await producer.send(topic, b"first")
+                            break
+                        await trio.sleep(FIRST_PAUSE)
 
     async def cancel(self, who: str, draw: random.Random) -> None:
         """Cancel and move messages for ever, some of them again and again."""
@@ -119,7 +132,7 @@ class Load:
             async with Consumer(
                 self.namesrv,
                 group=group,
-                topics=dict.fromkeys(TOPICS, "*"),
+                topics=dict.fromkeys(self.topics, "*"),
                 start_from="first",
                 history=history,
             ) as consumer:
@@ -133,7 +146,7 @@ class Load:
             async with Consumer(
                 self.namesrv,
                 group=who,
-                topics=dict.fromkeys(TOPICS, "*"),
+                topics=dict.fromkeys(self.topics, "*"),
                 start_from="first",
                 history=history,
             ) as consumer:
@@ -155,6 +168,7 @@ class Load:
             outcomes = error.outcomes
         for message, outcome in zip(messages, outcomes, strict=False):
             if isinstance(outcome, SendReceipt):
+                self.acknowledged += 1
                 self.targets.append(Target(message.topic, outcome, message.keys[0]))
 
     def _message(self, draw: random.Random) -> OutgoingMessage:

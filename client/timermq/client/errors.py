@@ -9,6 +9,9 @@ from timermq.remoting import Command, RemoteProtocolError, ResponseCode
 
 from .send_receipt import SendReceipt
 
+NOT_REPLICATED = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+"""Codes of a master that has done what was asked, and whose followers have not got it."""
+
 
 class ClientError(Exception):
     """The root of the client's errors."""
@@ -74,7 +77,12 @@ class RequestTimeoutError(NoAnswerError):
 
 
 def may_have_been_done(error: ClientError) -> bool:
-    """Whether the request behind an error may have been carried out, now or later."""
+    """Whether the request behind an error may have been carried out, now or later.
+
+    A master that waited for followers in vain has carried it out, and the loss of it undoes that.
+    """
+    if isinstance(error, BrokerRefusedError):
+        return error.code in NOT_REPLICATED
     is_unanswered = isinstance(error, NoAnswerError) and error.may_have_arrived
     return is_unanswered or isinstance(error, MalformedAnswerError)
 

@@ -18,6 +18,7 @@ from timermq.remoting.send_batch import SendItemResult, decode_results
 from .access import Credentials, over_tls
 from .background import BackgroundTasks
 from .errors import (
+    NOT_REPLICATED,
     BrokerRefusedError,
     ClientError,
     MalformedAnswerError,
@@ -40,12 +41,7 @@ from .unique_key import UniqueKeys
 
 ATTEMPTS_MAX = 3
 """Attempts while the request cannot leave; once it is out it is not sent again."""
-STORED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-)
+STORED = (ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, *NOT_REPLICATED)
 """Codes of messages that are in the broker's log."""
 
 
@@ -395,4 +391,5 @@ def _outcome(sent: Addressed, result: SendItemResult) -> SendReceipt | BrokerRef
         queue_offset=result.queue_offset,
         deliver_ms=result.deliver_ms,
         recall_handle=result.recall_handle,
+        is_replicated=result.code not in NOT_REPLICATED,
     )

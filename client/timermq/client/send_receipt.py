@@ -25,6 +25,9 @@ class SendReceipt:
     not say."""
     recall_handle: str | None
     """The handle that ``cancel`` takes; None when the broker gave none."""
+    is_replicated: bool = True
+    """False: the broker was to wait for followers, and they had it not in time, or were not there
+    (SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT); the loss of the master may take the message."""
 
     @property
     def deliver_at(self) -> datetime.datetime | None:

@@ -44,9 +44,10 @@ HANDLE = encode_handle("T", "broker-a", 6_000, "0123456789ABCDEF0123456789ABCDEF
 async def take(command: Command) -> Command:
     """Stores each message, but not those that are bad."""
     await trio.lowlevel.checkpoint()
+    codes = {b"bad": 13, b"late": 12, b"alone": 11}
     results = [
         SendItemResult(
-            code=13 if item.body == b"bad" else 0,
+            code=codes.get(item.body, 0),
             remark="BODY_SIZE: too large" if item.body == b"bad" else None,
             msg_id="",
             queue_id=item.queue_id,
@@ -134,6 +135,18 @@ async def test_a_batch(recorded: RecordedBy) -> None:
     assert Refused(at_ms=1, who="p", message_id=name, code=13, rule="BODY_SIZE") == refused
 
 
+async def test_what_followers_have_not_got(recorded: RecordedBy) -> None:
+    """It is stored, and lost with the master: no acknowledgement."""
+    one = recorded({9001: take})
+    sent = [OutgoingMessage(topic="T", body=body) for body in (b"late", b"alone", b"good")]
+    async with one.producer as producer:
+        receipts = await producer.send_batch(sent)
+    *_, late, alone, good = one.events
+
+    assert [False, False, True] == [receipt.is_replicated for receipt in receipts]
+    assert [Unknown, Unknown, Ack] == [type(event) for event in (late, alone, good)]
+
+
 async def test_no_answer(autojump_clock: trio.testing.MockClock, recorded: RecordedBy) -> None:
     """Without an answer the outcome is open."""
     one = recorded({9001: silent})
@@ -213,12 +226,16 @@ async def test_a_move(recorded: RecordedBy) -> None:
 
 @pytest.mark.parametrize(
     ("handler", "found"),
-    [(always(17, remark="CANCEL_KEY_NOT_UNIQUE: two"), "refused"), (silent, "unknown")],
+    [
+        (always(17, remark="CANCEL_KEY_NOT_UNIQUE: two"), "refused"),
+        (always(12, remark="FLUSH_SLAVE_TIMEOUT: stored"), "unknown"),
+        (silent, "unknown"),
+    ],
 )
 async def test_a_cancel_without_a_verdict(
     autojump_clock: trio.testing.MockClock, recorded: RecordedBy, handler: Handler, found: str
 ) -> None:
-    """Refused: nothing was done; no answer: perhaps."""
+    """Refused: nothing was done; no answer, or none of a follower: perhaps."""
     one = recorded({9005: handler})
     async with one.producer as producer:
         with pytest.raises((BrokerRefusedError, RequestTimeoutError)):

@@ -95,8 +95,8 @@ class Followers:
         self.is_sync = False
         """This broker is a SYNC_MASTER."""
         self.is_short_handed = False
-        """It has taken the lead over: answers wait for no follower until as many are in sync as
-        ``in_sync_replicas`` asks for, the first time."""
+        """It has taken the lead over: until as many are in sync as ``in_sync_replicas`` asks for,
+        the first time, answers wait for no more than ``min_in_sync_replicas`` asks for."""
         self.guard: Guard | None = None
         """Agrees to the set in sync before it is in force; None: it is in force at once."""
         self.is_agreement_due = False
@@ -285,8 +285,19 @@ class Followers:
     @property
     def waits(self) -> bool:
         """Whether answers wait for followers."""
-        is_asked = self.is_sync and self._options.in_sync_replicas > 1
-        return is_asked and not self.is_short_handed
+        return self.is_sync and self._asked > 1
+
+    @property
+    def _asked(self) -> int:
+        """How many replicas must have what is answered, this broker among them.
+
+        Of a broker that has taken the lead over only those without which it confirms nothing: what
+        it answers alone goes with it.
+        """
+        asked = self._options.in_sync_replicas
+        if self.is_short_handed:
+            return min(asked, self._options.min_in_sync_replicas)
+        return asked
 
     @property
     def timeout(self) -> float:
@@ -299,7 +310,7 @@ class Followers:
         With ``confirm=replicated`` or a guard on all that are in sync, too: each of them may have
         to lead.
         """
-        others = self._options.in_sync_replicas - 1
+        others = self._asked - 1
         log_end = self._log.max_offset
         if others > 0:
             acknowledged = sorted((one.acknowledged for one in self._linked), reverse=True)
@@ -310,7 +321,7 @@ class Followers:
 
     def may_have(self) -> bool:
         """Whether so many followers are near enough that an answer waits for them."""
-        return self._near() >= self._options.in_sync_replicas - 1
+        return self._near() >= self._asked - 1
 
     def _near(self) -> int:
         gap, log_end = self._options.ha_max_gap_not_in_sync, self._log.max_offset
@@ -319,7 +330,7 @@ class Followers:
     def shortage(self) -> str:
         """What is missing for an answer to wait, in words."""
         return (
-            f"expected {self._options.in_sync_replicas - 1} followers (in_sync_replicas) less than "
+            f"expected {self._asked - 1} followers (in_sync_replicas) less than "
             f"{self._options.ha_max_gap_not_in_sync} bytes behind, found {self._near()}"
         )
 

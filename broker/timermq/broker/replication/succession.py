@@ -84,7 +84,7 @@ class Succession:
     followers: Callable[[], Sequence[str]]
     """Addresses of the followers that the broker's own name server knows."""
     stand_alone: Callable[[], None]
-    """Lets answers wait for no follower until there are as many as the settings ask for."""
+    """Lets answers wait for the fewest followers, or none, until there are as many as asked for."""
     promoted_role: BrokerRole = BrokerRole.ASYNC_MASTER
     """The role of a follower that was promoted."""
     note: RoleNote | None = None

@@ -243,3 +243,19 @@ def test_the_rows_of_operators() -> None:
     stage.now += 3_600
     (row,) = stage.followers.rows()
     assert (row.behind, row.is_in_sync, row.silent_ms) == (0, True, 0)
+
+
+@pytest.mark.parametrize(("replicas_min", "waits"), [(1, False), (2, True)])
+def test_a_new_master_answers_alone_only_where_it_may_be_alone(
+    *, replicas_min: int, waits: bool
+) -> None:
+    """A cancel that it answers while sends are refused would be lost with it."""
+    stage = scene(in_sync_replicas=2, min_in_sync_replicas=replicas_min)
+    stage.followers.is_sync = True
+    stage.followers.is_short_handed = True
+    stage.grow(100)
+
+    assert stage.followers.waits is waits
+    stage.copy(stage.link(0))
+    assert stage.followers.waits
+    assert stage.followers.reached() == 100
