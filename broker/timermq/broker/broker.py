@@ -161,7 +161,7 @@ class Broker(Replica):
         """The links of followers."""
         if self.master_side.listens:
             self.succession.begin_first()
-        self.master_side.epochs = self.succession.epoch_starts
+        self.master_side.epochs = self.succession.told_epochs
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,

@@ -7,7 +7,6 @@ every limit of the server, with its unit.
 from __future__ import annotations
 
 import enum
-import ipaddress
 import platform
 import re
 
@@ -16,6 +15,7 @@ from attrs.validators import and_, ge, le
 
 from timermq.timerstore.live_setting import LIVE
 
+from .loopback import is_loopback
 from .replication.follow_options import FollowOptions
 
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
@@ -74,15 +74,6 @@ def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
             f"{attribute.name}: expected 1 to 127 of the characters % | a-z A-Z 0-9 _ -, "
             f"found {value!r}"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it, as far as the text tells."""
-    host = host.strip("[]").lower()
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
@@ -317,7 +308,7 @@ class BrokerOptions(FollowOptions):
         addresses = [(self.listen_host, self.listen_port)]
         if self.serves_namesrv:
             addresses.append((self.namesrv_listen_host, self.namesrv_listen_port))
-        return [f"{host}:{port}" for host, port in addresses if not _is_loopback(host)]
+        return [f"{host}:{port}" for host, port in addresses if not is_loopback(host)]
 
     def address_fault(self) -> str | None:
         """Why clients would not reach the address that this broker gives them; None if they may.
@@ -325,21 +316,21 @@ class BrokerOptions(FollowOptions):
         For a start of the broker: a store can be read with any address in its settings.
         """
         host = self.advertised_host or self.listen_host
-        if _is_loopback(self.listen_host) and not _is_loopback(host):
+        if is_loopback(self.listen_host) and not is_loopback(host):
             return (
                 f"listen_host (bindAddress): expected an address that {host}, which is advertised "
                 f"(advertised_host, brokerIP1), leads to, such as {host} or 0.0.0.0, "
                 f"found {self.listen_host!r}, which only this machine reaches"
             )
-        far = [one for one in self.namesrv_addresses if not _is_loopback(one.rpartition(":")[0])]
-        if self.lease_is_far and _is_loopback(host):
+        far = [one for one in self.namesrv_addresses if not is_loopback(one.rpartition(":")[0])]
+        if self.lease_is_far and is_loopback(host):
             return (
                 "advertised_host (brokerIP1): expected an address at which the other brokers of "
                 f"the lease {self.lease} reach this one, found {host!r}, which is each one's own"
             )
         # Loopback that a setting names is meant: name server and broker in containers, with their
         # ports forwarded to a developer's machine.
-        if far and self.advertised_host is None and _is_loopback(host):
+        if far and self.advertised_host is None and is_loopback(host):
             return (
                 "advertised_host (brokerIP1): expected an address at which clients of the name "
                 f"server {far[0]} reach this broker, and listen_host (bindAddress) to match, "

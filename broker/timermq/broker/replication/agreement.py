@@ -10,9 +10,9 @@ import attrs
 
 from timermq.timerstore.message_store import MessageStore
 
-from .epochs import Epoch, EpochFile, EpochList
+from .epochs import EpochFile, EpochList
 from .follow_state import FollowError
-from .ha_frames import Epochs, EpochTransfer
+from .ha_frames import Epoch, Epochs, EpochTransfer
 from .reconciliation import Reconciliation, ReconciliationError
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .succession import Succession
@@ -74,7 +74,7 @@ class Agreement:
         """
         end = self.store.commit_log.max_offset
         try:
-            theirs = EpochList(Epoch(one.epoch, one.start_offset) for one in epochs.starts)
+            theirs = EpochList(epochs.starts)
         except ValueError as error:
             raise FollowError("EPOCHS", str(error)) from error
         own = self.epochs.epochs.cut(end)

@@ -77,14 +77,6 @@ class Refusal:
     remark: str
 
 
-class GreetingError(Exception):
-    """The peer cannot be greeted, by the name of a rule."""
-
-    def __init__(self, name: str, remark: str) -> None:
-        super().__init__(f"{name}: {remark}")
-        self.refusal = Refusal(name, remark)
-
-
 def new_nonce() -> str:
     """Digits that no link has used before."""
     return secrets.token_hex(NONCE_SIZE)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 import attrs
 from attrs.validators import ge
 
+from ..loopback import is_loopback
 from .replication_options import ReplicationOptions
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LeaseOptions(ReplicationOptions):
         """Whether the lease is shared with brokers on other machines."""
         if self.lease is None:
             return False
-        return not all(_is_loopback(host) for host, _ in _place(self.lease).endpoints)
+        return not all(is_loopback(host) for host, _ in _place(self.lease).endpoints)
 
     def _check_plain(self) -> None:
         if self.lease_tls_trust_cert_path is not None or self.lease_tls_cert_path is not None:
@@ -77,10 +77,3 @@ class LeaseOptions(ReplicationOptions):
                 "lease: expected etcds://, for the password of lease_user would be sent to another "
                 "machine in plain text, found etcd://"
             )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

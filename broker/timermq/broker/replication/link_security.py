@@ -7,9 +7,9 @@ who may sign them (``ha_tls_trust_cert_path``) signs those of replicas and no ot
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 
+from ..loopback import is_loopback
 from ..security.tls import TlsError, said, show
 from ..security.watched_files import read_bounded
 from .link_refusal import LinkRefusedError
@@ -84,19 +84,10 @@ def _no_password() -> bytes:
 
 def plain_refusal(options: ReplicationOptions, host: str) -> LinkRefusedError | None:
     """Why a peer may not link without TLS; None when it may."""
-    if options.ha_plain_enable or _is_loopback(host):
+    if options.ha_plain_enable or is_loopback(host):
         return None
     return LinkRefusedError(
         "HA_PLAIN",
         f"expected TLS of {host}, which is another machine, found none: set ha_tls_cert_path and "
         "ha_tls_trust_cert_path on both, or ha_plain_enable, as slaves of RocketMQ's need it",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback

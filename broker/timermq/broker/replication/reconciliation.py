@@ -30,7 +30,8 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.store_options import StoreOptions
 
-from .epochs import Epoch, EpochList
+from .epochs import EpochList
+from .ha_frames import Epoch
 from .log_digest import log_digest
 from .replica_calls import ReplicaRefusedError
 from .truncation import StoppedLog, Truncation, stopped_log, truncate_store
