@@ -46,9 +46,8 @@ class Agreement:
             if not report.is_master:
                 if report.master_address is not None:
                     await self.succession.look(report.master_address)
-                raise FollowError(
-                    "NOT_A_MASTER", f"the broker at {master} follows {report.master_address}"
-                )
+                leader = report.master_address or "none that it knows"
+                raise FollowError("NOT_A_MASTER", f"the broker at {master} follows {leader}")
             log = self._log()
             position = await Reconciliation(
                 disk=self.store.disk,
