@@ -298,6 +298,12 @@ class BrokerOptions(FollowOptions):
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
 
+    @property
+    def own_address(self) -> str:
+        """``host:port`` that others are told, before a port is bound: 0 is then not known yet."""
+        host = self.advertised_host or self.listen_host
+        return f"{host}:{self.advertised_port or self.listen_port}"
+
     def open_addresses(self) -> list[str]:
         """Addresses beyond loopback that are served without access control.
 

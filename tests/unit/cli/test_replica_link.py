@@ -19,7 +19,7 @@ THREE = b'{"brokerAddrTable":{"a":{"brokerAddrs":{"0":"a:10911","1":"b:10911","2
 
 
 async def found(master: bytes | None, name_server: bytes | None) -> str:
-    """The follower when master and name server tell these brokers, or are not there; or the error."""
+    """The follower when master and name server tell these brokers, or None; else the error."""
     async with trio.open_nursery() as nursery:
         network = Network(nursery)
         for address, body in ((MASTER, master), (NAMESRV, name_server)):

@@ -60,9 +60,9 @@ class StartRole:
             holder: ``host:port`` of the broker in the lease, if there is one.
         """
         if options.lease is not None:
-            own = f"{options.advertised_host or options.listen_host}:{options.listen_port}"
             noted = options.follow if note is None else note.master
-            return cls(role=BrokerRole.SLAVE, master=noted if holder in (None, own) else holder)
+            is_other = holder not in (None, options.own_address)
+            return cls(role=BrokerRole.SLAVE, master=holder if is_other else noted)
         if note is None:
             return cls(role=options.first_role, master=options.follow)
         return cls(role=note.role, master=note.master)
@@ -199,8 +199,7 @@ async def _addresses(
             known += await calls.brokers(server, options.broker_name)
         except NoReplicaError as error:
             log.info("name server does not say who leads", error=str(error))
-    own = f"{options.listen_host}:{options.listen_port}"
-    return [one for one in dict.fromkeys(known) if one is not None and one != own]
+    return [one for one in dict.fromkeys(known) if one not in (None, options.own_address)]
 
 
 async def _ask_all(calls: ReplicaCalls, addresses: Iterable[str]) -> dict[str, EpochReport]:
