@@ -293,7 +293,6 @@ class Broker(Replica):
             unflushed_answers=tables.durable.waiting,
             topics=sum(1 for _ in tables.topics.all()),
             subscription_groups=sum(1 for _ in tables.groups.all()),
-            consumer_groups_online=len(tables.clients.consumer_groups()),
             requests=dict(self.dispatcher.requests),
             send_messages=send.messages,
             send_requests_refused=send.refused,

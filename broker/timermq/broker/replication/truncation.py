@@ -86,6 +86,13 @@ class StoppedLog:
         end = min(self.log.next_segment_start(position), self.end)
         return any(position in (at, at + size) for at, size in self.log.walk(first, end))
 
+    def last_record(self, position: int) -> int | None:
+        """Start of the last record before a position; None without one."""
+        before = position - 1
+        first = max(self.start, before - before % self.log.segment_size)
+        starts = [at for at, _ in self.log.walk(first, position)]
+        return starts[-1] if starts else None
+
 
 @contextmanager
 def stopped_log(disk: Disk, root: str, options: StoreOptions) -> Generator[StoppedLog]:
@@ -162,13 +169,7 @@ def _check(root: str, stopped: StoppedLog, position: int) -> None:
 
 def _store_ms_before(stopped: StoppedLog, position: int) -> int:
     """Store time of the last record before a position; 0 without one."""
-    if position <= stopped.start:
-        return 0
-    before = position - 1
-    first = max(stopped.start, before - before % stopped.log.segment_size)
-    last = None
-    for at, _ in stopped.log.walk(first, position):
-        last = at
+    last = stopped.last_record(position) if position > stopped.start else None
     return 0 if last is None else store_ms_of(stopped.log.read(last, STORE_MS_END))
 
 
