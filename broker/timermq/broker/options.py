@@ -16,7 +16,7 @@ from attrs.validators import and_, ge, le
 from timermq.timerstore.live_setting import LIVE
 
 from .loopback import is_loopback
-from .replication.follow_options import FollowOptions
+from .replication.follow_options import ADDRESS, FollowOptions
 
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
@@ -29,8 +29,6 @@ STOP_TIMEOUT_MS = 10_000
 
 PERM_READ = 4
 PERM_WRITE = 2
-
-_ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
 
 class TransactionDelay(enum.Enum):
@@ -78,7 +76,7 @@ def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 
 def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
     for address in () if value is None else value.split(";"):
-        if _ADDRESS.fullmatch(address) is None:
+        if ADDRESS.fullmatch(address) is None:
             raise ValueError(f"{attribute.name}: expected HOST:PORT;…, found {value!r}")
 
 

@@ -20,6 +20,8 @@ from timermq.remoting.codes import ResponseCode
 
 from .config_fields import ConfigFields, ConfigTableError
 from .config_table import Entries, VersionedTable, in_order, read_version, version_json
+from .options import PERM_READ as PERM_READ
+from .options import PERM_WRITE as PERM_WRITE
 from .options import BrokerOptions
 from .refusal import RefusedError
 from .topic_shares import TopicShares
@@ -36,8 +38,6 @@ from .topic_validator import (
     topic_fault,
 )
 
-PERM_READ = 4
-PERM_WRITE = 2
 PERM_INHERIT = 1
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 

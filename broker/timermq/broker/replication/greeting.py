@@ -35,6 +35,9 @@ from .ha_frames import FrameError
 MAGIC = b"\xffTIMERMQ"
 _HEAD = struct.Struct(">8si")
 
+OURS = "timermqReplication"
+"""Setting that our masters alone have: by it a follower knows that they can be greeted."""
+
 GREETING_SIZE_MAX = 4_096
 """Bytes of the JSON of a greeting."""
 

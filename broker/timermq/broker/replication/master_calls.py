@@ -24,6 +24,7 @@ from timermq.timerstore.config_file import parse_table
 from timermq.timerstore.errors import StoreFormatError
 
 from .follow_state import FollowError
+from .greeting import OURS
 
 RECEIVE_SIZE = 64 << 10
 ANSWER_TIMEOUT = 30.0
@@ -33,10 +34,6 @@ FRAME_SIZE_MAX = 256 << 20
 PAGE_COUNT = 2_000
 """Topics or groups asked for at a time."""
 NUMBER_DIGITS_MAX = 20
-
-OURS = "timermqReplication"
-"""Setting of our masters alone: they speak the link with epochs."""
-
 
 _RUNTIME = re.compile(r"(\d[^a-z]*) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 

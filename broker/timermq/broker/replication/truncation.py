@@ -23,6 +23,7 @@ from contextlib import closing, contextmanager
 import attrs
 
 from timermq.timerlog import TimerCheckpoint
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH
 from timermq.timerstore.boot_note import remove_boot_note
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.disk import Disk
@@ -36,8 +37,6 @@ from timermq.timerstore.store_recovery import plan_recovery
 
 from .diverged_records import DivergedRecords
 from .epochs import EpochFile
-
-TIMER_CHECKPOINT = "config/timercheck"
 
 
 class TruncationError(StoreError):
@@ -198,7 +197,7 @@ def _promise_less(
 
 def _clear_timers(disk: Disk, root: str) -> None:
     """Forget how far the timers are: slots that were read may be due again."""
-    path = f"{root}/{TIMER_CHECKPOINT}"
+    path = f"{root}/{CHECKPOINT_PATH}"
     if disk.exists(path):
         with closing(TimerCheckpoint.open(disk, path)) as checkpoint:
             checkpoint.clear()
