@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import attrs
-from peer_process import PeerProcess, peer_process
+from peer_process import PeerServer, peer_process
 
 from timermq.bench.dialect import Workload, connect, receive
 from timermq.bench.server import free_port
@@ -118,40 +118,8 @@ class Beanstalk:
                 depth = min(max(2 * len(bodies), 1), DEPTH)
 
 
-@attrs.frozen
-class BeanstalkdServer:
-    """A serving beanstalkd, in a process of its own."""
-
-    peer: PeerProcess
-
-    @property
-    def process_id(self) -> int:
-        """The id of beanstalkd's process."""
-        return self.peer.process_id
-
-    def workload(
-        self,
-        topic: str,
-        count: int,
-        *,
-        body_size: int = 128,
-        delay_ms: int = 0,
-        connections: int = 4,
-    ) -> Workload:
-        """A load for it; tubes need not be made."""
-        return Workload(
-            dialect=Beanstalk(),
-            address=self.peer.address,
-            topic=topic,
-            count=count,
-            body_size=body_size,
-            delay_ms=delay_ms,
-            connections=connections,
-        )
-
-
 @contextmanager
-def beanstalkd(flush_ms: int | None = None) -> Generator[BeanstalkdServer]:
+def beanstalkd(flush_ms: int | None = None) -> Generator[PeerServer]:
     """A beanstalkd of its own.
 
     Args:
@@ -159,7 +127,7 @@ def beanstalkd(flush_ms: int | None = None) -> Generator[BeanstalkdServer]:
             has no log.
     """
     with peer_process(partial(_command, flush_ms), free_port()) as peer:
-        yield BeanstalkdServer(peer)
+        yield PeerServer(peer, Beanstalk())
 
 
 def _command(flush_ms: int | None, port: int, folder: Path) -> list[str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import attrs
 
+from timermq.bench.dialect import Dialect, Workload
+
 READY_SECONDS = 20.0
 
 Command = Callable[[int, Path], Sequence[str]]
@@ -24,6 +26,42 @@ class PeerProcess:
 
     process_id: int
     address: tuple[str, int]
+
+
+@attrs.frozen
+class PeerServer:
+    """A peer under measurement, and what is spoken with it; topics need not be made."""
+
+    peer: PeerProcess
+    dialect: Dialect
+    begin: Callable[[str], None] = lambda _topic: None
+    """Called with the topic of each load, before it."""
+
+    @property
+    def process_id(self) -> int:
+        """The process that serves now."""
+        return self.peer.process_id
+
+    def workload(
+        self,
+        topic: str,
+        count: int,
+        *,
+        body_size: int = 128,
+        delay_ms: int = 0,
+        connections: int = 4,
+    ) -> Workload:
+        """A new load for the peer that runs, not begun yet."""
+        self.begin(topic)
+        return Workload(
+            dialect=self.dialect,
+            address=self.peer.address,
+            topic=topic,
+            count=count,
+            body_size=body_size,
+            delay_ms=delay_ms,
+            connections=connections,
+        )
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import attrs
-from peer_process import PeerProcess, peer_process
+from peer_process import PeerServer, peer_process
 from resp import RespError, Value, command, split_value
 
 from timermq.bench.dialect import Workload, connect, receive
@@ -134,58 +134,28 @@ def promote(address: tuple[str, int], topic: str) -> None:
                 return
 
 
-@attrs.frozen
-class RedisServer:
-    """A serving redis, with a promoter for each topic."""
-
-    peer: PeerProcess
-    promoters: list[BaseProcess] = attrs.Factory(list[BaseProcess])
-
-    @property
-    def process_id(self) -> int:
-        """Its process; the promoters are its clients."""
-        return self.peer.process_id
-
-    def workload(
-        self,
-        topic: str,
-        count: int,
-        *,
-        body_size: int = 128,
-        delay_ms: int = 0,
-        connections: int = 4,
-    ) -> Workload:
-        """A load for it, with a promoter."""
-        process = multiprocessing.Process(
-            target=promote, args=(self.peer.address, topic), daemon=True
-        )
-        process.start()
-        self.promoters.append(process)
-        return Workload(
-            dialect=SortedSet(),
-            address=self.peer.address,
-            topic=topic,
-            count=count,
-            body_size=body_size,
-            delay_ms=delay_ms,
-            connections=connections,
-        )
-
-
 @contextmanager
-def redis_timer(flush: str | None = None) -> Generator[RedisServer]:
-    """A redis of its own.
+def redis_timer(flush: str | None = None) -> Generator[PeerServer]:
+    """A redis of its own, with a promoter for each topic; its process is that of redis alone.
 
     Args:
         flush: ``everysec``: its append-only file is flushed to the disk each second; ``always``:
             before each answer; None: it has no file.
     """
+    promoters: list[BaseProcess] = []
     with peer_process(partial(_command, flush), free_port()) as peer:
-        server = RedisServer(peer)
+
+        def begin(topic: str) -> None:
+            process = multiprocessing.Process(
+                target=promote, args=(peer.address, topic), daemon=True
+            )
+            process.start()
+            promoters.append(process)
+
         try:
-            yield server
+            yield PeerServer(peer, SortedSet(), begin)
         finally:
-            for promoter in server.promoters:
+            for promoter in promoters:
                 promoter.kill()
                 promoter.join()
 

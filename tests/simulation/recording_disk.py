@@ -92,6 +92,15 @@ class Recording:
         """Write down what is no event of the disk."""
         self.add(Noted(note))
 
+    def without_syncs(self, of: Callable[[int], bool] = lambda _inode: True) -> Recording:
+        """The same disk if the syncs of some files had not been done, by their inodes."""
+        kept = [
+            (event, time_ms)
+            for event, time_ms in zip(self.events, self.times, strict=True)
+            if not (isinstance(event, Synced) and of(event.begun.inode))
+        ]
+        return Recording(self.now_ms, [event for event, _ in kept], [at for _, at in kept])
+
 
 class RecordingFile:
     """An open file whose changes are written down."""

@@ -14,7 +14,6 @@ from fakes import VirtualClock
 from simulation.bulk_workloads import ASYNC, BULK_WORKLOADS, JOB, Rows, arrived, desk
 from simulation.crash_selection import different_states, selected
 from simulation.crash_states import CrashState, CrashStates
-from simulation.recording_disk import Recording, Synced
 from simulation.staged_service import HOST
 from timermq.broker.refusal import RefusedError
 from timermq.simulator.disks.memory_disk import MemoryDisk
@@ -113,12 +112,7 @@ async def test_a_progress_that_is_lost(autojump_clock: MockClock) -> None:
 def test_a_broker_that_does_not_sync_is_found_out() -> None:
     """With the syncs of files left out, some state breaks a promise."""
     workload = BULK_WORKLOADS["whole"]
-    whole = workload.record()
-    recording = Recording(whole.now_ms)
-    for event, time_ms in zip(whole.events, whole.times, strict=True):
-        if not isinstance(event, Synced):
-            recording.events.append(event)
-            recording.times.append(time_ms)
+    recording = workload.record().without_syncs()
     states = [one for one in CrashStates(recording.events, only_max=0) if one.label == "none"]
 
     def is_found_out(state: CrashState) -> bool:

@@ -147,11 +147,7 @@ def test_a_store_that_does_not_sync_is_found_out() -> None:
         for path, inode in event.names.items()
         if "/commitlog/" in path
     }
-    recording = Recording(whole.now_ms)
-    for event, time_ms in zip(whole.events, whole.times, strict=True):
-        if not (isinstance(event, Synced) and event.begun.inode in forgotten):
-            recording.events.append(event)
-            recording.times.append(time_ms)
+    recording = whole.without_syncs(forgotten.__contains__)
     states = [one for one in CrashStates(recording.events, only_max=0) if one.label == "none"]
 
     def is_found_out(state: CrashState) -> bool:

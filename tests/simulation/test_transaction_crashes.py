@@ -10,7 +10,6 @@ import pytest
 
 from simulation.crash_selection import different_states, files_begun, selected
 from simulation.crash_states import CrashStates
-from simulation.recording_disk import Recording, Synced
 from simulation.transaction_workloads import TRANSACTION_WORKLOADS
 
 STATES_MIN = 200
@@ -53,12 +52,7 @@ def test_a_write_that_a_power_cut_tears() -> None:
 def test_a_store_that_does_not_sync_is_found_out() -> None:
     """With the syncs of the log left out, some state breaks a promise."""
     workload = TRANSACTION_WORKLOADS["end"]
-    whole = workload.record()
-    recording = Recording(whole.now_ms)
-    for event, time_ms in zip(whole.events, whole.times, strict=True):
-        if not isinstance(event, Synced):
-            recording.events.append(event)
-            recording.times.append(time_ms)
+    recording = workload.record().without_syncs()
     states = [one for one in CrashStates(recording.events, only_max=0) if one.label == "none"]
 
     assert any(workload.faults_in(recording, state) for state in states[-5:])

@@ -19,7 +19,8 @@ from simulation.staged_service import HOST, ROOT, SMALL_FILES, SMALL_WHEEL
 from small_store import ROOT as SMALL_ROOT
 from small_store import message, open_store, read_bodies, small_options
 from timermq.broker.replication.diverged_records import DivergedRecords
-from timermq.broker.replication.epochs import Epoch, EpochFile, EpochList
+from timermq.broker.replication.epochs import EpochFile, EpochList
+from timermq.broker.replication.ha_frames import Epoch
 from timermq.broker.replication.truncation import TruncationError, stopped_log, truncate_store
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.simulator.disks.disk_damage import Image

@@ -140,8 +140,8 @@ class Shipper:
         if oldest is not None:
             manifest = without_cleaned(manifest, oldest[0], begun_ms - self.keep_ms)
         manifest = attrs.evolve(manifest, is_complete=True)
-        is_quiet = begun_ms - self.manifest.shipped_ms < QUIET_MS
-        if manifest != self.manifest or not is_quiet:
+        is_recent = begun_ms - self.manifest.shipped_ms < QUIET_MS
+        if manifest != self.manifest or not is_recent:
             await self._put_manifest(attrs.evolve(manifest, shipped_ms=begun_ms))
         await self._remove_garbage()
         is_settled = is_stopped or not self.tail.has_doubt

@@ -166,7 +166,7 @@ class Broker(Replica):
         """The links of followers."""
         if self.master_side.listens:
             self.succession.begin_first()
-        self.master_side.epochs = self.succession.epoch_starts
+        self.master_side.epochs = self.succession.told_epochs
         self._front_end = FrontEnd(
             options,
             endpoint.sockets,
@@ -299,7 +299,6 @@ class Broker(Replica):
             unflushed_answers=tables.durable.waiting,
             topics=sum(1 for _ in tables.topics.all()),
             subscription_groups=sum(1 for _ in tables.groups.all()),
-            consumer_groups_online=len(tables.clients.consumer_groups()),
             requests=dict(self.dispatcher.requests),
             send_messages=send.messages,
             send_requests_refused=send.refused,

@@ -31,7 +31,6 @@ class BrokerStatistics:
     """Answers that wait for the disk."""
     topics: int
     subscription_groups: int
-    consumer_groups_online: int
     requests: Mapping[int, int]
     """By request code; -1 for codes without a processor."""
     send_messages: int

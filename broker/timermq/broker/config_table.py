@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+import attrs
 import structlog
 import trio
 
@@ -54,6 +55,46 @@ class ConfigTable(Protocol):
     def to_json(self) -> Mapping[str, object]:
         """The content of the file; it does not follow later changes of the table."""
         ...
+
+
+class VersionedTable:
+    """The part of a table that counts its changes, also for name servers, by its data version.
+
+    Args:
+        now_ms: The wall clock, for the data version.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.changes = 0
+        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
+        self._now_ms = now_ms
+        self._on_change: list[Callable[[], None]] = []
+        self._rest: dict[str, object] = {}
+        """Fields of the file that are kept as they were."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a function called at each change, inside of what changes; it must be short."""
+        self._on_change.append(listener)
+
+    def reign(self, state_version: int) -> None:
+        """Count a change by a new reign: name servers keep the table of the highest one."""
+        self.data_version = attrs.evolve(self.data_version, state_version=state_version)
+        self._count_change()
+
+    def _count_change(self) -> None:
+        self._count_version()
+        self._tell_change()
+
+    def _count_version(self) -> None:
+        counter = self.data_version.counter + 1
+        self.data_version = attrs.evolve(
+            self.data_version, counter=counter, timestamp=self._now_ms()
+        )
+
+    def _tell_change(self) -> None:
+        self.changes += 1
+        for listener in self._on_change:
+            listener()
 
 
 class Entry(Protocol):
@@ -114,13 +155,6 @@ def in_order(rest: Mapping[str, object], **fields: object) -> dict[str, object]:
         fields: The others, by the names that the file has.
     """
     return dict(sorted({**rest, **fields}.items()))
-
-
-def next_version(version: DataVersion, now_ms: int) -> DataVersion:
-    """The version after a change."""
-    return DataVersion(
-        counter=version.counter + 1, state_version=version.state_version, timestamp=now_ms
-    )
 
 
 class ConfigSaver:

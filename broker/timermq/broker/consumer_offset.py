@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import attrs
-
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields
-from .config_table import in_order, next_version, read_version, version_json
+from .config_table import VersionedTable, in_order, read_version, version_json
 from .refusal import RefusedError
 from .topic_validator import TRANS_GROUP
 
 TOPIC_GROUP_SEPARATOR = "@"
 
 
-class ConsumerOffsetTable:
+class ConsumerOffsetTable(VersionedTable):
     """The offsets of all groups.
 
     Args:
@@ -36,12 +33,9 @@ class ConsumerOffsetTable:
     without_it: str | None = "every group begins again as a new one"
 
     def __init__(self, *, now_ms: Callable[[], int], version_step: int) -> None:
-        self.changes = 0
-        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
-        self._now_ms = now_ms
+        super().__init__(now_ms)
         self._version_step = version_step
         self._commits = 0
-        self._rest: dict[str, object] = {}
         self._offsets: dict[str, dict[int, int]] = {}
         self._keys: dict[str, set[str]] = {}
         """Group to its keys in the offsets: some requests ask for the topics of every group."""
@@ -115,13 +109,7 @@ class ConsumerOffsetTable:
             self.changes += 1
         self._commits += 1
         if self._commits % self._version_step == 0:
-            self.data_version = next_version(self.data_version, self._now_ms())
-
-    def reign(self, state_version: int) -> None:
-        """Count a change by a new reign."""
-        version = attrs.evolve(self.data_version, state_version=state_version)
-        self.data_version = next_version(version, self._now_ms())
-        self.changes += 1
+            self._count_version()
 
     def query(self, *, group: str, topic: str, queue_id: int) -> int | None:
         """Next offset of ``group``; None when it never committed."""

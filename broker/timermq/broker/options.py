@@ -16,7 +16,7 @@ from attrs.validators import and_, ge, le
 from timermq.timerstore.live_setting import LIVE
 
 from .loopback import is_loopback, may_be_loopback
-from .replication.follow_options import FollowOptions
+from .replication.follow_options import ADDRESS, FollowOptions
 
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named in order to be refused
 """Hosts to listen on that no client can connect to."""
@@ -29,8 +29,6 @@ STOP_TIMEOUT_MS = 10_000
 
 PERM_READ = 4
 PERM_WRITE = 2
-
-_ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
 
 class TransactionDelay(enum.Enum):
@@ -78,7 +76,7 @@ def _check_name(_: object, attribute: attrs.Attribute[str], value: str) -> None:
 
 def _check_addresses(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
     for address in () if value is None else value.split(";"):
-        if _ADDRESS.fullmatch(address) is None:
+        if ADDRESS.fullmatch(address) is None:
             raise ValueError(f"{attribute.name}: expected HOST:PORT;…, found {value!r}")
 
 
@@ -302,6 +300,12 @@ class BrokerOptions(FollowOptions):
                 "advertised_host: expected an address that clients can connect to, "
                 f"found {self.advertised_host!r} with listen_host {self.listen_host!r}"
             )
+
+    @property
+    def own_address(self) -> str:
+        """``host:port`` that others are told, before a port is bound: 0 is then not known yet."""
+        host = self.advertised_host or self.listen_host
+        return f"{host}:{self.advertised_port or self.listen_port}"
 
     def open_addresses(self) -> list[str]:
         """Addresses beyond loopback that are served without access control.

@@ -13,10 +13,9 @@ from types import MappingProxyType
 import attrs
 
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields, ConfigTableError
-from .config_table import Entries, in_order, next_version, read_version, version_json
+from .config_table import Entries, VersionedTable, in_order, read_version, version_json
 from .consuming.retry_policy import RetryPolicy, read_retry_policy
 from .options import BrokerOptions
 from .refusal import RefusedError
@@ -90,7 +89,7 @@ _DEFAULT_REST: Mapping[str, object] = MappingProxyType(
 """Fields that Java writes for a new group beside those above; this broker ignores them."""
 
 
-class SubscriptionGroupTable:
+class SubscriptionGroupTable(VersionedTable):
     """All consumer groups of the broker.
 
     Args:
@@ -102,19 +101,11 @@ class SubscriptionGroupTable:
     without_it: str | None = "settings of groups are lost, such as retries and permissions"
 
     def __init__(self, options: BrokerOptions, *, now_ms: Callable[[], int]) -> None:
-        self.changes = 0
-        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
-        self._on_change: list[Callable[[], None]] = []
+        super().__init__(now_ms)
         self._options = options
-        self._now_ms = now_ms
-        self._rest: dict[str, object] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
         """Group to topic to what it may not do there, in RocketMQ's bits."""
         self._groups = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a function called at each change, inside of what changes; it must be short."""
-        self._on_change.append(listener)
 
     def load(self, data: object) -> None:
         """Take a file over; groups that it lacks stay as they are made at start."""
@@ -249,20 +240,6 @@ class SubscriptionGroupTable:
                 "GROUPS_MAX",
                 f"no room for {names}: the table holds {len(self._groups)} groups",
             )
-
-    def reign(self, state_version: int) -> None:
-        """Count a change by a new reign: name servers keep the table of the highest one."""
-        self.data_version = attrs.evolve(self.data_version, state_version=state_version)
-        self._count_change()
-
-    def _count_change(self) -> None:
-        self.data_version = next_version(self.data_version, self._now_ms())
-        self._tell_change()
-
-    def _tell_change(self) -> None:
-        self.changes += 1
-        for listener in self._on_change:
-            listener()
 
     def _create(self, group: str) -> SubscriptionGroupConfig:
         fault = group_fault(group)

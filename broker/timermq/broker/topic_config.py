@@ -17,10 +17,11 @@ import structlog
 
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
 from timermq.remoting.codes import ResponseCode
-from timermq.timerstore.config_file import DataVersion
 
 from .config_fields import ConfigFields, ConfigTableError
-from .config_table import Entries, in_order, next_version, read_version, version_json
+from .config_table import Entries, VersionedTable, in_order, read_version, version_json
+from .options import PERM_READ as PERM_READ
+from .options import PERM_WRITE as PERM_WRITE
 from .options import BrokerOptions
 from .refusal import RefusedError
 from .topic_shares import TopicShares
@@ -37,8 +38,6 @@ from .topic_validator import (
     topic_fault,
 )
 
-PERM_READ = 4
-PERM_WRITE = 2
 PERM_INHERIT = 1
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
@@ -116,7 +115,7 @@ class TopicConfig:
         )
 
 
-class TopicConfigTable:
+class TopicConfigTable(VersionedTable):
     """All topics of the broker.
 
     Args:
@@ -131,21 +130,13 @@ class TopicConfigTable:
     def __init__(
         self, options: BrokerOptions, *, now_ms: Callable[[], int], level_max: int
     ) -> None:
-        self.changes = 0
-        self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
-        self._on_change: list[Callable[[], None]] = []
+        super().__init__(now_ms)
         self._options = options
-        self._now_ms = now_ms
-        self._rest: dict[str, object] = {}
         self._topics = {config.topic_name: config for config in _system_topics(options, level_max)}
         self._system = dict(self._topics)
         self._queue_count = 0
         """Queues of all topics but the broker's own."""
         self._shares = TopicShares()
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a function called at each change, inside of what changes; it must be short."""
-        self._on_change.append(listener)
 
     def load(self, data: object) -> None:
         """Take a file over; system topics that it lacks stay as they are made at start."""
@@ -367,20 +358,6 @@ class TopicConfigTable:
         if config.topic_name in self._system:
             return 0
         return max(config.read_queue_nums, config.write_queue_nums)
-
-    def reign(self, state_version: int) -> None:
-        """Count a change by a new reign: name servers keep the table of the highest one."""
-        self.data_version = attrs.evolve(self.data_version, state_version=state_version)
-        self._count_change()
-
-    def _count_change(self) -> None:
-        self.data_version = next_version(self.data_version, self._now_ms())
-        self._tell_change()
-
-    def _tell_change(self) -> None:
-        self.changes += 1
-        for listener in self._on_change:
-            listener()
 
 
 def _system_topics(options: BrokerOptions, level_max: int) -> list[TopicConfig]:

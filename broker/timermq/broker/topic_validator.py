@@ -6,6 +6,7 @@ Source: Java ``TopicValidator``, ``MixAll``.
 from __future__ import annotations
 
 from timermq.pipeline.records.system_topics import TRACE_TOPIC, TRACE_TOPIC_PREFIX
+from timermq.timerstore.delay_levels import SCHEDULE_TOPIC as SCHEDULE_TOPIC
 from timermq.timerstore.topic_name import (
     DLQ_GROUP_TOPIC_PREFIX as DLQ_GROUP_TOPIC_PREFIX,
 )
@@ -18,7 +19,6 @@ from timermq.timerstore.topic_name import topic_fault as topic_fault
 REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
 
 AUTO_CREATE_TOPIC_KEY_TOPIC = "TBW102"
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC = "BenchmarkTest"
 OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"

@@ -27,7 +27,7 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--to",
         metavar="HOST:PORT",
-        help="the follower that is to lead (default: the only one that the name servers know)",
+        help="the follower that is to lead (default: the only one that is registered)",
     )
     add_client_access(parser)
     add_json(parser)

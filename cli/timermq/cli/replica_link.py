@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import trio
 
 from timermq.client import ClientError
@@ -10,7 +11,7 @@ from timermq.remoting import Command
 from timermq.remoting.epoch_report import EpochReport
 
 from .arguments import OneLineParser, UsageError, address
-from .broker_link import call_brokers
+from .broker_link import KnownBroker, call_brokers
 from .client_access import ClientAccess
 from .output import Row
 
@@ -44,22 +45,29 @@ async def call_replica(access: ClientAccess, at: str, command: Command) -> Comma
 
 
 async def find_follower(access: ClientAccess, master: str) -> str:
-    """Address of the only follower of a master, as the name servers know it.
+    """Address of the only follower of a master, as its own port or the name servers know it.
 
     Raises:
         UsageError: There is another number of them.
     """
-    try:
-        async with call_brokers(access, with_slaves=True) as brokers:
-            known = [one.known for one in brokers]
-    except ClientError as error:
-        raise UsageError(f"argument --to: expected the follower that is to lead: {error}") from None
-    names = {one.name for one in known if one.address == master}
-    found = [one.address for one in known if one.name in names and one.number != "0"]
+    found: list[str] = []
+    # Where no name server is told, followers register at the port that the master has for clients.
+    for server in (master, access.namesrv):
+        known: list[KnownBroker] = []
+        try:
+            at = attrs.evolve(access, namesrv=server)
+            async with call_brokers(at, with_slaves=True) as brokers:
+                known = [one.known for one in brokers]
+        except* ClientError:
+            pass
+        names = {one.name for one in known if one.address == master}
+        found = [one.address for one in known if one.name in names and one.number != "0"]
+        if found:
+            break
     if len(found) != 1:
         raise UsageError(
-            f"argument --to: expected the follower that is to lead: the name servers know "
-            f"{len(found)} of the broker at {master}"
+            f"argument --to: expected one follower of the broker at {master} that is registered "
+            f"there or with the name servers, found {len(found)}: name the one that is to lead"
         )
     return found[0]
 

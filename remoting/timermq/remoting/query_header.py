@@ -68,4 +68,4 @@ class HalfMessageHeader(RequestHeader):
     """
 
     message_id: str = text("msgId")
-    """Its offset message id."""
+    """The offset message id: address of the broker, and position."""

@@ -23,7 +23,7 @@ from timermq.timerlog.stretch_outline import (
     StretchOutline,
     outline_of,
 )
-from timermq.timerlog.timer_checkpoint import PAGE_SIZE
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH, PAGE_SIZE
 from timermq.timerstore.disk import Disk
 
 from .backup import Backup
@@ -96,7 +96,7 @@ class OutlineCheck:
 
     def _durable_end(self) -> int:
         """Where the units end that an outline can be of; 0 where none is believed."""
-        path = f"{self.root}/config/timercheck"
+        path = f"{self.root}/{CHECKPOINT_PATH}"
         if size_of(self.disk, path) != PAGE_SIZE:
             return 0
         with closing(TimerCheckpoint.open(self.disk, path, read_only=True)) as page:

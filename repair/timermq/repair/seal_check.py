@@ -15,7 +15,7 @@ import attrs
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
 from timermq.timerlog.segment import units_in
-from timermq.timerlog.timer_checkpoint import PAGE_SIZE
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH, PAGE_SIZE
 from timermq.timerlog.unit import UNIT
 from timermq.timerstore.disk import Disk, File
 from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, changed_at
@@ -81,7 +81,7 @@ class SealCheck:
 
     def find_in_timer_log(self) -> Findings:
         """Damaged sectors of the timer log."""
-        path = f"{self.root}/config/timercheck"
+        path = f"{self.root}/{CHECKPOINT_PATH}"
         if size_of(self.disk, path) != PAGE_SIZE:
             return
         with closing(TimerCheckpoint.open(self.disk, path, read_only=True)) as page:

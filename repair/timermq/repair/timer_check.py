@@ -22,7 +22,13 @@ from timermq.pipeline.recovery.timer_engine import TimerEngines
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import UNIT, TimerCheckpoint, TimerLog, Units, numbers_in_slot, slot_times
 from timermq.timerlog.segment import is_closed
-from timermq.timerlog.timer_checkpoint import CHECKPOINT, EXTENSION_AT, EXTENSION_MAGIC, PAGE_SIZE
+from timermq.timerlog.timer_checkpoint import (
+    CHECKPOINT,
+    CHECKPOINT_PATH,
+    EXTENSION_AT,
+    EXTENSION_MAGIC,
+    PAGE_SIZE,
+)
 from timermq.timerstore.array_types import Int64s
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.mapped_file import MappedFile
@@ -36,7 +42,6 @@ from .spool import Spool
 from .store_rule import Severity, StoreRule
 from .timer_join import UNIT_COLUMNS, TimerJoin
 
-CHECKPOINT_FILE = "config/timercheck"
 WHEEL_FILE = "timerwheel"
 
 
@@ -289,7 +294,7 @@ class TimerCheck:
     # -- checkpoint -------------------------------------------------------------------------------
 
     def _find_page(self) -> Findings:
-        path = f"{self.root}/{CHECKPOINT_FILE}"
+        path = f"{self.root}/{CHECKPOINT_PATH}"
         size = size_of(self.disk, path)
         if size == PAGE_SIZE:
             self.checkpoint = TimerCheckpoint.open(self.disk, path, read_only=True)
@@ -305,7 +310,7 @@ class TimerCheck:
     def _find_in_checkpoint(self) -> Findings:
         page, queue_end = self.checkpoint, self.log.next_offset(TIMER_TOPIC, 0)
         if self.is_absent:
-            if self.end and size_of(self.disk, f"{self.root}/{CHECKPOINT_FILE}") in (0, PAGE_SIZE):
+            if self.end and size_of(self.disk, f"{self.root}/{CHECKPOINT_PATH}") in (0, PAGE_SIZE):
                 yield self._page(0, "a read time: the timer log has units", "none")
             return
         # The ring begins a precision behind the clock at most. A page with its checksum says the
@@ -358,11 +363,11 @@ class TimerCheck:
     def _page(self, offset: int, expected: str, found: str, *, is_note: bool = False) -> Finding:
         return Finding(
             rule=StoreRule.CHECKPOINT_WRONG,
-            file=CHECKPOINT_FILE,
+            file=CHECKPOINT_PATH,
             offset=offset,
             expected=expected,
             found=found,
             severity=Severity.NOTE if is_note else Severity.DERIVED,
             step=Step.NOTHING if is_note else Step.RESET_CHECKPOINT,
-            subject=CHECKPOINT_FILE,
+            subject=CHECKPOINT_PATH,
         )

@@ -17,6 +17,7 @@ from timermq.pipeline.recovery.timer_files import TimerFiles
 from timermq.pipeline.recovery.timer_recovery import recover
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.timerlog import TimerCheckpoint
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH
 from timermq.timerstore.config_file import save_json_now
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import NO_HOST
@@ -28,7 +29,7 @@ from .backup import Backup
 from .finding import Finding, Step
 from .log_repair import zero_behind
 from .segment_row import SegmentRow
-from .timer_check import CHECKPOINT_FILE, WHEEL_FILE, TimerCheck
+from .timer_check import WHEEL_FILE, TimerCheck
 
 STEPS = (Step.CUT_TIMER_LOG, Step.ENQUEUE_AGAIN, Step.REBUILD_WHEEL)
 METRICS_FILE = "config/timermetrics"
@@ -53,7 +54,7 @@ class TimerRepair:
             OSError: The disk refused; a repair can be run again.
         """
         is_reset = any(
-            one.step is Step.RESET_CHECKPOINT and one.subject == CHECKPOINT_FILE for one in findings
+            one.step is Step.RESET_CHECKPOINT and one.subject == CHECKPOINT_PATH for one in findings
         )
         mine = [one for one in findings if one.step in STEPS]
         if not mine and not is_reset:
@@ -71,7 +72,7 @@ class TimerRepair:
         self.backup.move(WHEEL_FILE)
         self.backup.copy(METRICS_FILE)
         if is_reset:
-            self.backup.move(CHECKPOINT_FILE)
+            self.backup.move(CHECKPOINT_PATH)
         elif cuts or again:
             slots_ms = [slot_ms for slot_ms in again if isinstance(slot_ms, int)]
             self._rewind(check.checkpoint, min([check.read_ms, *slots_ms]))
@@ -92,8 +93,8 @@ class TimerRepair:
 
     def _rewind(self, checkpoint: TimerCheckpoint, read_ms: int) -> None:
         """Have the next start read the commit log and the timer topic from their beginnings."""
-        self.backup.copy(CHECKPOINT_FILE)
-        page = TimerCheckpoint.open(self.disk, f"{self.root}/{CHECKPOINT_FILE}")
+        self.backup.copy(CHECKPOINT_PATH)
+        page = TimerCheckpoint.open(self.disk, f"{self.root}/{CHECKPOINT_PATH}")
         extension = checkpoint.extension
         page.update(
             last_read_time_ms=read_ms,

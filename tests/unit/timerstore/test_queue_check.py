@@ -35,11 +35,11 @@ SPLIT = 102
 AGAIN = "queues made again from the start of the log: [('T', 0)]"
 
 
-def killed(*, durable_count: int = 10) -> Rig:
+def killed() -> Rig:
     """A store of twelve messages that was killed; the first ones were durable, with their units."""
     rig = Rig()
     rig.kill()
-    rig.set_checkpoint(START_MS + 1000 * durable_count, START_MS + 1000 * durable_count)
+    rig.set_checkpoint(START_MS + 10_000, START_MS + 10_000)
     return rig
 
 

@@ -22,6 +22,9 @@ from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.flipped_bit import flipped_bit, repaired
 from timermq.timerstore.layout import Layout
 
+CHECKPOINT_PATH = "config/timercheck"
+"""Where it is below the store's directory."""
+
 PAGE_SIZE = 4096
 
 CHECKPOINT = Layout(

@@ -30,15 +30,13 @@ from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..replication.acknowledged_checkpoint import AcknowledgedCheckpoint
 from ..replication.followers import Followers
+from ..replication.greeting import OURS
 from ..session import Session
 from ..steps import Steps, at_once
 from ..topic_config import TopicConfigTable
 from .broker_stats import STATISTICS, BrokerStats, per_call, tps
 from .live_settings import change_on_request, settings_text
 from .runtime_info import RuntimeInfo
-
-OURS = "timermqReplication"
-"""Setting of masters of ours alone: they speak the link with epochs."""
 
 log = structlog.get_logger("timermq.broker.admin.broker_info_processor")
 

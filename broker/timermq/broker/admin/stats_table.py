@@ -42,7 +42,7 @@ class Span:
     interval: float
     """Seconds between two readings."""
     readings_max: int
-    """Readings kept."""
+    """Readings that are kept of one number, the newest."""
 
 
 SPANS = (

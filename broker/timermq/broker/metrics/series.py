@@ -28,7 +28,7 @@ REST = "*"
 """Label of the sum of all rows beyond the limit of a gauge."""
 
 Labels = tuple[str, ...]
-"""Values of the labels."""
+"""The values in the order of the family's labels."""
 Row = tuple[Labels, int]
 """Values of the labels, and the value."""
 Key = TypeVar("Key")

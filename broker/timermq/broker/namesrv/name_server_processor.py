@@ -31,11 +31,12 @@ from ..admin.topic_processor import Saved
 from ..deferred_answers import answer_later
 from ..dispatcher import Handler
 from ..refusal import RefusedError
+from ..replication.role import MASTER_ID
 from ..session import Session
 from ..topic_validator import topic_fault
 from .kv_config import KvConfigTable
 from .own_broker import OwnBroker
-from .route_table import MASTER_ID, TIMEOUT_MS, BrokerIdentity, RouteTable
+from .route_table import TIMEOUT_MS, BrokerIdentity, RouteTable
 
 EXPIRE_INTERVAL = 5.0
 """Seconds between two looks for brokers that have gone silent, as in RocketMQ."""

@@ -20,12 +20,11 @@ from timermq.remoting.route_body import BrokerData, QueueData
 
 from ..options import BrokerOptions
 from ..refusal import RefusedError
+from ..replication.role import MASTER_ID
+from ..topic_config import PERM_READ_WRITE, PERM_WRITE
 
-MASTER_ID = 0
 TIMEOUT_MS = 120_000
 """A broker that is silent for so long is gone, unless it says otherwise."""
-PERM_WRITE = 2
-PERM_READ_WRITE = 6
 
 
 @attrs.frozen(kw_only=True)

@@ -24,12 +24,10 @@ from timermq.remoting.command import Command
 from ..consumer_offset import ConsumerOffsetTable
 from ..deferred_answers import answer_later
 from ..refusal import RefusedError
+from ..security.access_rules import QUERY_SIZE_MAX
 from ..session import Session
 from ..transactions.transactions import Transactions
 from .message_life import MessageLife, MessageLives
-
-QUERY_SIZE_MAX = 65_536
-"""Bytes of a question; a key alone may have 32,767."""
 
 
 class ExplainQuery(msgspec.Struct, frozen=True):

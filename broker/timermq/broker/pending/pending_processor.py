@@ -38,10 +38,9 @@ from timermq.timerlog import NO_POS
 from ..deferred_answers import answer_later
 from ..options import BrokerOptions
 from ..refusal import RefusedError
+from ..security.access_rules import QUERY_SIZE_MAX
 from ..session import Session
 
-QUERY_SIZE_MAX = 65_536
-"""Bytes of a question; a key alone may have 32,767."""
 SCAN_COUNT = 64
 """Messages looked at between two looks at the other tasks: about a millisecond."""
 SCAN_COUNT_MAX = 100_000

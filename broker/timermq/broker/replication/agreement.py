@@ -10,9 +10,9 @@ import attrs
 
 from timermq.timerstore.message_store import MessageStore
 
-from .epochs import Epoch, EpochFile, EpochList
+from .epochs import EpochFile, EpochList
 from .follow_state import FollowError
-from .ha_frames import Epochs, EpochTransfer
+from .ha_frames import Epoch, Epochs, EpochTransfer
 from .reconciliation import Reconciliation, ReconciliationError
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .succession import Succession
@@ -46,9 +46,8 @@ class Agreement:
             if not report.is_master:
                 if report.master_address is not None:
                     await self.succession.look(report.master_address)
-                raise FollowError(
-                    "NOT_A_MASTER", f"the broker at {master} follows {report.master_address}"
-                )
+                leader = report.master_address or "none that it knows"
+                raise FollowError("NOT_A_MASTER", f"the broker at {master} follows {leader}")
             log = self._log()
             position = await Reconciliation(
                 disk=self.store.disk,
@@ -74,7 +73,7 @@ class Agreement:
         """
         end = self.store.commit_log.max_offset
         try:
-            theirs = EpochList(Epoch(one.epoch, one.start_offset) for one in epochs.starts)
+            theirs = EpochList(epochs.starts)
         except ValueError as error:
             raise FollowError("EPOCHS", str(error)) from error
         own = self.epochs.epochs.cut(end)

@@ -25,9 +25,9 @@ from timermq.timerstore.config_file import backup_path, read_bytes, save_json_no
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreFormatError
 
+from .ha_frames import EPOCHS_MAX, FIRST_EPOCH, Epoch
+
 FILE_NAME = "epochFileCheckpoint"
-ENTRIES_MAX = 1000
-"""Entries that are kept, the newest: as many as RocketMQ's handshake has room for."""
 EPOCH_MAX = (1 << 31) - 1
 """The largest number of an epoch."""
 POSITION_MAX = (1 << 63) - 1
@@ -35,14 +35,6 @@ POSITION_MAX = (1 << 63) - 1
 
 _CRC_MASK = 0x7FFFFFFF
 _LINE_ENDS = "\r\n"
-
-
-@attrs.frozen(order=True)
-class Epoch:
-    """One entry: the epoch's number, and the position of its first byte."""
-
-    number: int
-    start: int
 
 
 @attrs.frozen
@@ -92,7 +84,7 @@ class EpochList:
         """
         if epoch.number <= self.last_number:
             raise ValueError(f"epoch: expected above {self.last_number}, found {epoch.number}")
-        return EpochList((*self.cut(epoch.start).entries, epoch)[-ENTRIES_MAX:])
+        return EpochList((*self.cut(epoch.start).entries, epoch)[-EPOCHS_MAX:])
 
     def cut(self, end: int) -> EpochList:
         """The list of a log that ends at a position. Source: Java ``truncateSuffixByOffset``."""
@@ -122,6 +114,10 @@ class EpochList:
             if one in theirs:
                 return min(self.end_of(one, end), other.end_of(one, other_end))
         return None
+
+
+FIRST_EPOCHS = EpochList((FIRST_EPOCH,))
+"""The epochs of a log that has had one master alone."""
 
 
 def encode_epochs(epochs: EpochList) -> str:

@@ -18,12 +18,14 @@ from .role import MASTER_ID, BrokerRole
 
 FIRST_FOLLOWER_ID = 1
 
-_ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
+ADDRESS = re.compile(r"[^;:\s]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
+"""Of a broker: ``HOST:PORT``, an IPv6 address in brackets."""
+
 _positive = ge(1)
 
 
 def _check_address(_: object, attribute: attrs.Attribute[str], value: str | None) -> None:
-    if value is not None and _ADDRESS.fullmatch(value) is None:
+    if value is not None and ADDRESS.fullmatch(value) is None:
         raise ValueError(f"{attribute.name}: expected HOST:PORT, found {value!r}")
 
 

@@ -52,14 +52,10 @@ class FollowState:
     """Links so far."""
     error: FollowError | None = None
     """Why there is none; None while there is one."""
-    error_at: float | None = None
-    """When it began."""
     own_end: int = 0
     """End of the own log, as it was reported last."""
     master_end: int = 0
     """End of the master's log, as far as it was told."""
-    master_start: int = 0
-    """Where its log begins, the same."""
     received: int = 0
     """Bytes of the log, so far."""
     linked_at: float = 0
@@ -105,7 +101,7 @@ class FollowState:
 
     def link(self, now: float) -> None:
         """Note that a link has begun."""
-        self.is_linked, self.error, self.error_at = True, None, None
+        self.is_linked, self.error = True, None
         self.links += 1
         self.linked_at, self.linked_received = now, self.received
 
@@ -115,9 +111,9 @@ class FollowState:
         is_old_enough = self.is_linked and seconds > 0
         return round((self.received - self.linked_received) / seconds) if is_old_enough else 0
 
-    def told(self, start: int, end: int, now: float) -> None:
+    def told(self, end: int, now: float) -> None:
         """The master's log reaches so far."""
-        self.master_start, self.master_end = start, max(end, self.master_end)
+        self.master_end = max(end, self.master_end)
         self._look(now)
 
     def copied(self, size: int, end: int, own_end: int, now: float) -> None:

@@ -157,8 +157,6 @@ class Following:
         first = errors[0]
         error = first if isinstance(first, FollowError) else FollowError("LINK", str(first))
         state = self.state
-        if state.error is None:
-            state.error_at = trio.current_time()
         state.error = error
         count = self._limits.setdefault(error.name, LogLimit()).take()
         if count:
@@ -200,7 +198,7 @@ class Following:
             calls = MasterCalls(stream, self.access.sign)
             facts, ends = await calls.facts(), await calls.log()
             state.master_end = 0  # a master that has lost its tail counts as it is
-            state.told(ends.start, ends.end, trio.current_time())
+            state.told(ends.end, trio.current_time())
             self._check_facts(facts)
             await self._check_logs(calls, facts, ends)
             ha_address = place.ha_address

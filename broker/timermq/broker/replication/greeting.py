@@ -35,6 +35,9 @@ from .ha_frames import FrameError
 MAGIC = b"\xffTIMERMQ"
 _HEAD = struct.Struct(">8si")
 
+OURS = "timermqReplication"
+"""Setting that our masters alone have: by it a follower knows that they can be greeted."""
+
 GREETING_SIZE_MAX = 4_096
 """Bytes of the JSON of a greeting."""
 
@@ -75,14 +78,6 @@ class Refusal:
     name: str
     """The rule, in capitals."""
     remark: str
-
-
-class GreetingError(Exception):
-    """The peer cannot be greeted, by the name of a rule."""
-
-    def __init__(self, name: str, remark: str) -> None:
-        super().__init__(f"{name}: {remark}")
-        self.refusal = Refusal(name, remark)
 
 
 def new_nonce() -> str:

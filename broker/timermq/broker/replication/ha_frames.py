@@ -50,13 +50,10 @@ EPOCHS_MAX = 1_000
 
 
 class HaState(enum.IntEnum):
-    """State of a link, and the first number of a frame with epochs."""
+    """The states of a link that a frame with epochs begins with."""
 
-    READY = 0
     HANDSHAKE = 1
     TRANSFER = 2
-    SUSPEND = 3
-    SHUTDOWN = 4
 
 
 class FrameError(Exception):
@@ -90,12 +87,16 @@ class Handshake:
     """The slave does not count among the replicas."""
 
 
-@attrs.frozen
-class EpochStart:
-    """A master's time, by its number, and the end of the log when it began."""
+@attrs.frozen(order=True)
+class Epoch:
+    """A master's time: its number, and the end of the log when it began."""
 
-    epoch: int
-    start_offset: int
+    number: int
+    start: int
+
+
+FIRST_EPOCH = Epoch(1, 0)
+"""The epoch of a log that has had no other master."""
 
 
 @attrs.frozen
@@ -105,7 +106,7 @@ class Epochs:
     max_offset: int
     last_epoch: int
     """-1 without one."""
-    starts: tuple[EpochStart, ...]
+    starts: tuple[Epoch, ...]
     """Oldest first."""
 
 
@@ -138,12 +139,12 @@ def encode_handshake(handshake: Handshake) -> bytes:
     )
 
 
-def encode_epochs(max_offset: int, starts: Sequence[EpochStart]) -> bytes:
+def encode_epochs(max_offset: int, starts: Sequence[Epoch]) -> bytes:
     """A master's answer to a handshake; of more than ``EPOCHS_MAX`` epochs the newest."""
     starts = starts[-EPOCHS_MAX:]
-    last = starts[-1].epoch if starts else -1
+    last = starts[-1].number if starts else -1
     head = EPOCHS.pack(HaState.HANDSHAKE, EPOCH_ENTRY.size * len(starts), max_offset, last)
-    return head + b"".join(EPOCH_ENTRY.pack(one.epoch, one.start_offset) for one in starts)
+    return head + b"".join(EPOCH_ENTRY.pack(one.number, one.start) for one in starts)
 
 
 def encode_epoch_report(max_offset: int) -> bytes:
@@ -151,12 +152,10 @@ def encode_epoch_report(max_offset: int) -> bytes:
     return EPOCH_REPORT.pack(HaState.TRANSFER, max_offset)
 
 
-def encode_epoch_transfer_head(
-    offset: int, size: int, start: EpochStart, confirm_offset: int
-) -> bytes:
+def encode_epoch_transfer_head(offset: int, size: int, epoch: Epoch, confirm_offset: int) -> bytes:
     """What stands before so many bytes of the log, of a link with epochs."""
     return EPOCH_TRANSFER.pack(
-        HaState.TRANSFER, size, offset, start.epoch, start.start_offset, confirm_offset
+        HaState.TRANSFER, size, offset, epoch.number, epoch.start, confirm_offset
     )
 
 
@@ -250,7 +249,7 @@ class EpochTransferReader:
                 if size % EPOCH_ENTRY.size:
                     raise FrameError(f"epochs: expected a multiple of 12 bytes, found {size}")
                 body = _taken(self._rest, layout.size, size)
-                starts = tuple(EpochStart(*fields) for fields in EPOCH_ENTRY.iter_unpack(body))
+                starts = tuple(Epoch(*fields) for fields in EPOCH_ENTRY.iter_unpack(body))
                 yield Epochs(offset, epoch, starts)
             else:
                 *_, epoch_start, confirm_offset = layout.unpack_from(self._rest)

@@ -13,10 +13,10 @@ from typing import Protocol, cast
 
 import attrs
 
+from .epochs import EPOCH_MAX
+
 RECORD_SIZE_MAX = 65_536
 """Bytes of a record: it names the brokers of one pair."""
-EPOCH_MAX = 2**31 - 1
-"""The frames of replication carry an epoch as i32."""
 
 
 class LeaseError(Exception):

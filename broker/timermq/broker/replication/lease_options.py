@@ -36,7 +36,7 @@ class LeaseOptions(ReplicationOptions):
     lease_margin_ms: int = attrs.field(default=1_000, validator=ge(1))
     """How long before its lease runs out a master stops."""
     lease_user: str | None = None
-    """A user of etcd."""
+    """The user of etcd who may read and write the key; None: etcd asks for none."""
     lease_password_file: str | None = None
     """File with the password of the user."""
     lease_tls_trust_cert_path: str | None = None

@@ -25,6 +25,7 @@ from timermq.timerstore.errors import StoreFormatError
 
 from ..namesrv.name_server_link import Sign, unsigned
 from .follow_state import FollowError
+from .greeting import OURS
 
 RECEIVE_SIZE = 64 << 10
 ANSWER_TIMEOUT = 30.0
@@ -34,9 +35,6 @@ FRAME_SIZE_MAX = 256 << 20
 PAGE_COUNT = 2_000
 """Topics or groups asked for at a time."""
 NUMBER_DIGITS_MAX = 20
-
-OURS = "timermqReplication"
-"""Setting of our masters alone: they speak the link with epochs."""
 
 _CLOSED = "the master has closed the connection: if it takes TLS alone, set replica_tls_enable"
 _RUNTIME = re.compile(r"(\d[^a-z]*) days, (\d+) hours, (\d+) minutes, (\d+) seconds")

@@ -9,12 +9,13 @@ Source: Java ``DefaultHAConnection``, ``AutoSwitchHAConnection``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import attrs
 
 from timermq.timerstore.commit_log import CommitLog
 
+from .epochs import FIRST_EPOCHS, EpochList
 from .follower import Follower
 from .followers import Followers
 from .greeting import (
@@ -32,10 +33,8 @@ from .greeting import (
 )
 from .ha_frames import (
     EpochReportReader,
-    EpochStart,
     FrameError,
     Handshake,
-    HaState,
     Report,
     ReportReader,
     encode_epoch_transfer_head,
@@ -44,9 +43,6 @@ from .ha_frames import (
 )
 from .link_refusal import LinkRefusedError
 
-FIRST_EPOCH = EpochStart(1, 0)
-"""The epoch of a log that has had no other master."""
-
 
 @attrs.frozen(kw_only=True)
 class MasterIdentity:
@@ -54,8 +50,8 @@ class MasterIdentity:
 
     broker_name: str
     secret: bytes | None = None
-    epochs: Callable[[], Sequence[EpochStart]] = lambda: (FIRST_EPOCH,)
-    """The epochs of its log, oldest first."""
+    epochs: Callable[[], EpochList] = lambda: FIRST_EPOCHS
+    """The epochs of its log, one at least."""
 
 
 @attrs.frozen
@@ -91,7 +87,6 @@ class MasterLink:
     ) -> None:
         self.follower: Follower | None = None
         """The peer, once it follows."""
-        self.state = HaState.READY
         self.replies: list[bytes] = []
         """What is to be sent before the next frame."""
         self.is_sending = False
@@ -223,11 +218,9 @@ class MasterLink:
 
     def _take(self, said: Report | Handshake) -> None:
         if isinstance(said, Handshake):
-            self.state = HaState.HANDSHAKE
             epochs = self._identity.epochs()
-            self.replies.append(encode_epochs(self._log.max_offset, epochs))
+            self.replies.append(encode_epochs(self._log.max_offset, epochs.entries))
             return
-        self.state = HaState.TRANSFER
         if self.follower is None:
             self.follower = self._followers.add(
                 self._address, self._broker_id, said.max_offset, self._end
@@ -269,11 +262,11 @@ class MasterLink:
     def _frame(self, offset: int, size: int) -> Frame:
         if not self.is_greeted:
             return Frame(encode_transfer_head(offset, size), offset, size)
-        start, end = _epoch_of(self._identity.epochs(), offset)
-        if end is not None:
-            size = min(size, end - offset)
+        epochs = self._identity.epochs()
+        epoch = epochs.at(offset) or epochs.entries[0]
+        size = epochs.end_of(epoch, offset + size) - offset
         self._told_confirm = confirmed = self._followers.confirm_offset()
-        return Frame(encode_epoch_transfer_head(offset, size, start, confirmed), offset, size)
+        return Frame(encode_epoch_transfer_head(offset, size, epoch, confirmed), offset, size)
 
     def sent(self, frame: Frame) -> None:
         """Note that a frame goes to the follower."""
@@ -282,15 +275,5 @@ class MasterLink:
 
     def ended(self) -> None:
         """Take the follower from the table."""
-        self.state = HaState.SHUTDOWN
         if self.follower is not None:
             self._followers.remove(self.follower)
-
-
-def _epoch_of(epochs: Sequence[EpochStart], offset: int) -> tuple[EpochStart, int | None]:
-    """The epoch that a position was written in, and where the next one begins."""
-    for number in range(len(epochs) - 1, -1, -1):
-        if epochs[number].start_offset <= offset or number == 0:
-            after = epochs[number + 1 : number + 2]
-            return epochs[number], after[0].start_offset if after else None
-    return FIRST_EPOCH, None

@@ -5,7 +5,7 @@ A broker that listens for no follower pays nothing for it: store and answers ask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import trio
 
@@ -14,11 +14,11 @@ from timermq.timerstore.message_store import MessageStore
 from ..options import BrokerOptions
 from ..server import Listener
 from ..sockets import Sockets
+from .epochs import FIRST_EPOCHS, EpochList
 from .followers import Followers
-from .ha_frames import EpochStart
 from .ha_service import HaService
 from .link_security import master_context, read_secret
-from .master_link import FIRST_EPOCH, MasterIdentity
+from .master_link import MasterIdentity
 from .role import BrokerRole, Role
 
 
@@ -50,8 +50,8 @@ class MasterSide:
         listens: bool,
         wake_readers: Callable[[], None],
     ) -> None:
-        self.epochs: Callable[[], Sequence[EpochStart]] = lambda: (FIRST_EPOCH,)
-        """The epochs of the log, oldest first."""
+        self.epochs: Callable[[], EpochList] = lambda: FIRST_EPOCHS
+        """The epochs of the log, one at least."""
         self.listens = listens
         self._options = options
         self._followers = followers

@@ -131,7 +131,7 @@ class MasterTables:
         pending = await self._asked("pending messages", calls.pending)
         ends = await calls.log()
         store = self.timer_store.store
-        self.state.told(ends.start, ends.end, trio.current_time())
+        self.state.told(ends.end, trio.current_time())
         store.copied_from(ends.start)
         await self._wait_copied(ends.end)
         if offsets is not None:

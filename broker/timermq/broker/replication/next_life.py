@@ -24,7 +24,7 @@ class NextLife:
     """How the broker goes on, in another life of it: as the follower of a master."""
 
     master: str
-    """``host:port``."""
+    """``host:port`` at which clients reach the new master."""
     epoch: int
 
 

@@ -32,7 +32,8 @@ from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError
 from timermq.timerstore.store_options import StoreOptions
 
-from .epochs import Epoch, EpochList
+from .epochs import EpochList
+from .ha_frames import Epoch
 from .log_digest import log_digest
 from .replica_calls import ReplicaRefusedError
 from .truncation import StoppedLog, Truncation, stopped_log, truncate_store
@@ -185,7 +186,8 @@ class Reconciliation:
 
     async def _whole(self, stopped: StoppedLog) -> int:
         """End of a log that is a part of the master's, which has no epochs."""
-        last = _last_record(stopped, stopped.end)
+        last = stopped.last_record(stopped.end)
+        assert last is not None, "the log is not empty"
         own = stopped.log.record_at(last, stopped.end - last)
         theirs = await self.calls.record(self.master, last)
         if own is None or theirs != without_origin(own):
@@ -226,14 +228,6 @@ class Reconciliation:
 
     def _error(self, text: str) -> ReconciliationError:
         return ReconciliationError(f"{self.root}: cannot follow {self.master}: {text}")
-
-
-def _last_record(stopped: StoppedLog, position: int) -> int:
-    """Start of the last record before a position."""
-    before = position - 1
-    first = max(stopped.start, before - before % stopped.log.segment_size)
-    *_, (last, _) = stopped.log.walk(first, position)
-    return last
 
 
 async def _last(positions: list[int], is_equal: Callable[[int], Awaitable[bool]]) -> int | None:

@@ -64,9 +64,9 @@ class StartRole:
             holder: ``host:port`` of the broker in the lease, if there is one.
         """
         if options.lease is not None:
-            own = f"{options.advertised_host or options.listen_host}:{options.listen_port}"
             noted = options.follow if note is None else note.master
-            return cls(role=BrokerRole.SLAVE, master=noted if holder in (None, own) else holder)
+            is_other = holder not in (None, options.own_address)
+            return cls(role=BrokerRole.SLAVE, master=holder if is_other else noted)
         if note is None:
             return cls(role=options.first_role, master=options.follow)
         return cls(role=note.role, master=note.master, broker_id=note.broker_id)
@@ -260,9 +260,7 @@ def _addresses(
 
 def _own_addresses(options: BrokerOptions) -> tuple[str, str]:
     """Where it listens, and where others are told to reach it."""
-    host, port = options.listen_host, options.listen_port
-    advertised = options.advertised_host or host
-    return f"{host}:{port}", f"{advertised}:{options.advertised_port or port}"
+    return f"{options.listen_host}:{options.listen_port}", options.own_address
 
 
 async def _ask_all(calls: ReplicaCalls, addresses: Iterable[str]) -> dict[str, EpochReport]:

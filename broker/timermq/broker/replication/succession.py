@@ -30,15 +30,12 @@ from timermq.timerstore.message_store import MessageStore
 
 from ..refusal import RefusedError
 from ..security.log_limit import LogLimit
-from .epochs import Epoch, EpochFile
-from .ha_frames import EpochStart
+from .epochs import FIRST_EPOCHS, EpochFile, EpochList
+from .ha_frames import FIRST_EPOCH, Epoch
 from .next_life import CopyLink, EndLife, NextLife
 from .replica_calls import NoReplicaError, ReplicaCalls, ReplicaRefusedError
 from .role import BrokerRole, Role
 from .role_note import RoleNote
-
-FIRST_EPOCH = Epoch(1, 0)
-"""The epoch of a log that has had no other master."""
 
 BEHIND_MAX = 16 << 20
 """Bytes that a follower may be behind when its master hands over: it gets them while senders
@@ -125,10 +122,9 @@ class Succession:
         if self.role.is_master and self.epochs.epochs.last is None:
             self.epochs.begin(FIRST_EPOCH)
 
-    def epoch_starts(self) -> Sequence[EpochStart]:
-        """The epochs of the log as followers are told, oldest first."""
-        entries = self.epochs.epochs.entries or (FIRST_EPOCH,)
-        return [EpochStart(one.number, one.start) for one in entries]
+    def told_epochs(self) -> EpochList:
+        """The epochs of the log as followers are told of them: one at least."""
+        return self.epochs.epochs if self.epochs.epochs.entries else FIRST_EPOCHS
 
     def report(self) -> EpochReport:
         """What other replicas are told of this one."""

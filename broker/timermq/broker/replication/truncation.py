@@ -23,6 +23,7 @@ from contextlib import closing, contextmanager
 import attrs
 
 from timermq.timerlog import TimerCheckpoint
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH
 from timermq.timerstore.boot_note import remove_boot_note
 from timermq.timerstore.commit_log import CommitLog
 from timermq.timerstore.disk import Disk
@@ -36,8 +37,6 @@ from timermq.timerstore.store_recovery import plan_recovery
 
 from .diverged_records import DivergedRecords
 from .epochs import EpochFile
-
-TIMER_CHECKPOINT = "config/timercheck"
 
 
 class TruncationError(StoreError):
@@ -85,6 +84,13 @@ class StoppedLog:
         first = max(self.start, position - position % self.log.segment_size)
         end = min(self.log.next_segment_start(position), self.end)
         return any(position in (at, at + size) for at, size in self.log.walk(first, end))
+
+    def last_record(self, position: int) -> int | None:
+        """Start of the last record before a position; None without one."""
+        before = position - 1
+        first = max(self.start, before - before % self.log.segment_size)
+        starts = [at for at, _ in self.log.walk(first, position)]
+        return starts[-1] if starts else None
 
 
 @contextmanager
@@ -162,13 +168,7 @@ def _check(root: str, stopped: StoppedLog, position: int) -> None:
 
 def _store_ms_before(stopped: StoppedLog, position: int) -> int:
     """Store time of the last record before a position; 0 without one."""
-    if position <= stopped.start:
-        return 0
-    before = position - 1
-    first = max(stopped.start, before - before % stopped.log.segment_size)
-    last = None
-    for at, _ in stopped.log.walk(first, position):
-        last = at
+    last = stopped.last_record(position) if position > stopped.start else None
     return 0 if last is None else store_ms_of(stopped.log.read(last, STORE_MS_END))
 
 
@@ -197,7 +197,7 @@ def _promise_less(
 
 def _clear_timers(disk: Disk, root: str) -> None:
     """Forget how far the timers are: slots that were read may be due again."""
-    path = f"{root}/{TIMER_CHECKPOINT}"
+    path = f"{root}/{CHECKPOINT_PATH}"
     if disk.exists(path):
         with closing(TimerCheckpoint.open(disk, path)) as checkpoint:
             checkpoint.clear()

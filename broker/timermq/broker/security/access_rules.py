@@ -46,7 +46,7 @@ TopicAt = Callable[[int], str | None]
 """The topic of the message that begins at a position of the commit log, None without one."""
 
 QUERY_SIZE_MAX = 65_536
-"""Bytes of a body that asks for pending timers."""
+"""Bytes of a body that asks for pending timers; a key alone may have 32,767."""
 
 
 class AdminOnly(Exception):

@@ -28,7 +28,7 @@ DELAY_MAX = 2.0
 FORGOTTEN_AFTER = 600.0
 """Seconds without a failure after which an address counts from 0 again."""
 ADDRESSES_MAX = 4_096
-"""Addresses in the table."""
+"""Addresses of which failed logins are counted at a time."""
 PREFIX6 = 64
 """Bits of an IPv6 address that count: the rest is the peer's own to choose."""
 

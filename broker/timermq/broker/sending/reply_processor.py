@@ -24,7 +24,7 @@ import trio
 from timermq.remoting.codes import RequestCode, ResponseCode
 from timermq.remoting.command import Command
 from timermq.remoting.send_header import SendHeader
-from timermq.timerstore.properties import REPLY_TO_CLIENT_NAME, find
+from timermq.timerstore.properties import PROPERTIES_SIZE_MAX, REPLY_TO_CLIENT_NAME, find
 
 from ..admin.client_calls import ClientCalls
 from ..client_ids import ClientIds
@@ -37,8 +37,6 @@ from ..topic_validator import REPLY_TOPIC_SUFFIX
 
 REPLIES_MAX = 8_192
 """Replies that wait for their clients at a time."""
-PROPERTIES_SIZE_MAX = 32_767
-
 log = structlog.get_logger("timermq.broker.sending.reply_processor")
 
 

@@ -45,7 +45,7 @@ class Figures:
     span_ms: int
     is_since_start: bool
     counters: Counters
-    """The differences."""
+    """How much each counter grew in this time."""
     lateness: Lateness | None
     """None: nothing was delivered."""
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from timermq.timerlog import TimerCheckpoint
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.errors import StoreError, StoreFormatError
 from timermq.timerstore.index_layout import ENTRY, HEADER, SLOT_SIZE
@@ -150,7 +151,7 @@ def _slots_total(disk: Disk, root: str) -> int:
 
 def _precision_ms(disk: Disk, root: str) -> int:
     """The precision in our checkpoint, milliseconds; RocketMQ does not record it."""
-    path = _where(disk, root, "config/timercheck")
+    path = _where(disk, root, CHECKPOINT_PATH)
     if path is None:
         return 0
     try:

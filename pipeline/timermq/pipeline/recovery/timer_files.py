@@ -19,6 +19,7 @@ import contextlib
 import attrs
 
 from timermq.timerlog import TimerCheckpoint, TimerLog, TimerMetrics
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH
 from timermq.timerstore.disk import Disk
 from timermq.wheel import TimerWheel
 from timermq.wheel.wheel_snapshots import WHEEL_NAME, remove_snapshots
@@ -70,7 +71,7 @@ class TimerFiles:
             )
             opened.callback(timer_log.close)
             checkpoint = TimerCheckpoint.open(
-                disk, f"{root}/config/timercheck", read_only=read_only
+                disk, f"{root}/{CHECKPOINT_PATH}", read_only=read_only
             )
             opened.callback(checkpoint.close)
             metrics = TimerMetrics.load(disk, f"{root}/config/timermetrics")

@@ -40,7 +40,7 @@ import numpy as np
 import structlog
 
 from timermq.timerlog import MAGIC_DELETE, numbers_in_slot, slot_times
-from timermq.timerlog.timer_checkpoint import EXTENSION, EXTENSION_AT
+from timermq.timerlog.timer_checkpoint import CHECKPOINT_PATH, EXTENSION, EXTENSION_AT
 from timermq.timerstore.errors import StoreFormatError
 from timermq.timerstore.java_hash import java_hash
 from timermq.timerstore.log_record import STORE_MS_END, store_ms_of
@@ -332,7 +332,7 @@ def _check_nothing_waits(
     scanned = timer_log.scan(timer_log.min_pos)
     if is_queued or any((slot_times(units) >= read_ms).any() for _, units in scanned):
         raise StoreFormatError(
-            f"{store.root}/config/timercheck",
+            f"{store.root}/{CHECKPOINT_PATH}",
             EXTENSION_AT + EXTENSION.offset_of("precision_ms"),
             f"timer_precision_ms {extension.precision_ms if extension else 0} until no timer waits",
             f"{options.timer_precision_ms}",

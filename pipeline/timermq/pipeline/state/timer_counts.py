@@ -77,9 +77,6 @@ class TimerStatistics:
     """End of the timer topic: what lies between it and ``queue_offset`` is not yet in the wheel."""
     pending: int
     """Units in slots that are not read yet, deletes counted as minus one as RocketMQ does."""
-    next_slot_ms: int | None
-    timer_log_min: int
-    timer_log_max: int
     timers: int
     already_due: int
     levels_clamped: int

@@ -8,9 +8,9 @@ import pytest
 
 from small_store import message, open_store
 from timermq.broker.replication.agreement import Agreement
-from timermq.broker.replication.epochs import Epoch, EpochFile, EpochList
+from timermq.broker.replication.epochs import EpochFile, EpochList
 from timermq.broker.replication.follow_state import FollowError
-from timermq.broker.replication.ha_frames import Epochs, EpochStart, EpochTransfer
+from timermq.broker.replication.ha_frames import Epoch, Epochs, EpochTransfer
 from timermq.broker.replication.log_digest import log_digest
 from timermq.broker.replication.replica_calls import NoReplicaError
 from timermq.remoting.epoch_report import EpochReport
@@ -139,7 +139,7 @@ async def test_logs_of_two_brokers_are_no_reason_to_cut(case: Case) -> None:
 def test_the_masters_epochs_are_taken_over(case: Case) -> None:
     """As far as the own log goes; later ones come with their bytes."""
     end = case.store.commit_log.max_offset
-    starts = (EpochStart(1, 0), EpochStart(2, 10), EpochStart(4, end), EpochStart(5, end + 50))
+    starts = (Epoch(1, 0), Epoch(2, 10), Epoch(4, end), Epoch(5, end + 50))
     agreed = case.agreement.agree(Epochs(end + 90, 5, starts))
 
     assert agreed == end
@@ -155,7 +155,7 @@ def test_epochs_that_part_before_the_own_end_are_refused(case: Case) -> None:
     """The link is not gone on with: the logs are compared anew."""
     end = case.store.commit_log.max_offset
     case.epochs.save(EpochList([Epoch(1, 0), Epoch(2, 10)]))
-    for starts in ((EpochStart(1, 0),), (EpochStart(1, 0), EpochStart(3, 10)), ()):
+    for starts in ((Epoch(1, 0),), (Epoch(1, 0), Epoch(3, 10)), ()):
         with pytest.raises(FollowError, match="SLAVE_DIVERGED"):
             case.agreement.agree(Epochs(end, 3, starts))
 

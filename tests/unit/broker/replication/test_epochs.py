@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timermq.broker.replication.epochs import (
-    ENTRIES_MAX,
     FILE_NAME,
-    Epoch,
     EpochFile,
     EpochList,
     decode_epochs,
     encode_epochs,
 )
+from timermq.broker.replication.ha_frames import EPOCHS_MAX, Epoch
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.errors import StoreFormatError
 
@@ -142,10 +141,10 @@ def test_an_epoch_without_a_byte_is_left_out() -> None:
 def test_the_oldest_entries_go() -> None:
     """The list has no more entries than a handshake has room for."""
     epochs = EpochList()
-    for number in range(ENTRIES_MAX + 5):
+    for number in range(EPOCHS_MAX + 5):
         epochs = epochs.begun(Epoch(number, number * 10))
 
-    assert len(epochs.entries) == ENTRIES_MAX
+    assert len(epochs.entries) == EPOCHS_MAX
     assert epochs.entries[0] == Epoch(5, 50)
 
 

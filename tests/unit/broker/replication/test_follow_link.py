@@ -21,7 +21,7 @@ from timermq.broker.replication.greeting import (
     proof_of,
 )
 from timermq.broker.replication.ha_frames import (
-    EpochStart,
+    Epoch,
     encode_epoch_transfer_head,
     encode_epochs,
     encode_report,
@@ -139,7 +139,7 @@ async def test_bytes_before_the_epochs_are_refused(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Whether the logs are of one history is known by the epochs alone."""
-    head = encode_epoch_transfer_head(0, 3, EpochStart(1, 0), 0)
+    head = encode_epoch_transfer_head(0, 3, Epoch(1, 0), 0)
     error = await Linked().fails(lambda link: link.copy_epochs(1, head + b"abc", lambda _: 0))
     assert error.name == "HANDSHAKE"
 
@@ -147,8 +147,8 @@ async def test_bytes_before_the_epochs_are_refused(
 async def test_frames_with_epochs(autojump_clock: trio.testing.MockClock) -> None:
     """What stands beside the bytes is kept, and they come to the log."""
     linked, data = Linked(), source()
-    sent = encode_epochs(len(data), [EpochStart(7, 0)])
-    sent += encode_epoch_transfer_head(0, len(data), EpochStart(7, 0), 12) + data
+    sent = encode_epochs(len(data), [Epoch(7, 0)])
+    sent += encode_epoch_transfer_head(0, len(data), Epoch(7, 0), 12) + data
     error = await linked.fails(lambda link: link.copy_epochs(1, b"", lambda _: 0), sent)
     assert error.name == "LINK"
     state = linked.state

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from timermq.broker.replication.ha_frames import (
     BODY_SIZE_MAX,
     EPOCHS_MAX,
+    Epoch,
     EpochReportReader,
     Epochs,
-    EpochStart,
     EpochTransfer,
     EpochTransferReader,
     FrameError,
@@ -35,7 +35,7 @@ from timermq.broker.replication.ha_frames import (
 offsets = st.integers(0, (1 << 63) - 1)
 epochs = st.integers(-1, (1 << 31) - 1)
 bodies = st.binary(max_size=50)
-starts = st.builds(EpochStart, epochs, offsets)
+starts = st.builds(Epoch, epochs, offsets)
 
 
 class Reader(Protocol):
@@ -103,13 +103,13 @@ def test_frames_of_a_slave_with_epochs_are_read(
     cut_lists,
 )
 def test_frames_of_a_master_with_epochs_are_read(
-    sent: list[EpochTransfer | tuple[int, list[EpochStart]]], cuts: list[int]
+    sent: list[EpochTransfer | tuple[int, list[Epoch]]], cuts: list[int]
 ) -> None:
     """Answers to handshakes and transfers are told apart by their state."""
     data, expected = b"", list[Any]()
     for one in sent:
         if isinstance(one, EpochTransfer):
-            start = EpochStart(one.epoch, one.epoch_start)
+            start = Epoch(one.epoch, one.epoch_start)
             size = len(one.body)
             data += encode_epoch_transfer_head(one.offset, size, start, one.confirm_offset)
             data += one.body
@@ -117,7 +117,7 @@ def test_frames_of_a_master_with_epochs_are_read(
         else:
             max_offset, known = one
             data += encode_epochs(max_offset, known)
-            last = known[-1].epoch if known else -1
+            last = known[-1].number if known else -1
             expected.append(Epochs(max_offset, last, tuple(known)))
 
     assert read(EpochTransferReader(), data, cuts) == expected
@@ -125,7 +125,7 @@ def test_frames_of_a_master_with_epochs_are_read(
 
 def test_the_newest_epochs_are_sent() -> None:
     """Java's buffer holds a thousand."""
-    known = [EpochStart(number, number) for number in range(EPOCHS_MAX + 5)]
+    known = [Epoch(number, number) for number in range(EPOCHS_MAX + 5)]
 
     (read_back,) = EpochTransferReader().feed(encode_epochs(7, known))
 
@@ -158,10 +158,10 @@ def test_the_layout_is_rocketmqs() -> None:
     assert encode_handshake(Handshake(2, from_last_file=True)).hex() == (
         "00000001000100000000000000000002"
     )
-    assert encode_epochs(258, [EpochStart(4, 9)]).hex() == (
+    assert encode_epochs(258, [Epoch(4, 9)]).hex() == (
         "000000010000000c000000000000010200000004000000040000000000000009"
     )
     assert encode_epoch_report(258).hex() == "000000020000000000000102"
-    assert encode_epoch_transfer_head(258, 3, EpochStart(4, 9), 200).hex() == (
+    assert encode_epoch_transfer_head(258, 3, Epoch(4, 9), 200).hex() == (
         "0000000200000003000000000000010200000004000000000000000900000000000000c8"
     )

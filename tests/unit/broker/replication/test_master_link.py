@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replication_rig import SEGMENT, Scene, scene
+from timermq.broker.replication.epochs import FIRST_EPOCHS, EpochList
 from timermq.broker.replication.greeting import (
     FOLLOWER_SIDE,
     MASTER_SIDE,
@@ -22,8 +21,8 @@ from timermq.broker.replication.greeting import (
     proof_of,
 )
 from timermq.broker.replication.ha_frames import (
+    Epoch,
     Epochs,
-    EpochStart,
     EpochTransfer,
     EpochTransferReader,
     Handshake,
@@ -34,7 +33,7 @@ from timermq.broker.replication.ha_frames import (
     encode_report,
 )
 from timermq.broker.replication.link_refusal import LinkRefusedError
-from timermq.broker.replication.master_link import FIRST_EPOCH, MasterIdentity, MasterLink
+from timermq.broker.replication.master_link import MasterIdentity, MasterLink
 
 GREETING = Greeting(broker_name="broker-a", broker_id=3, segment_size=SEGMENT, nonce="ab")
 
@@ -47,7 +46,7 @@ class Wire:
         stage: Scene,
         *,
         secret: bytes | None = None,
-        epochs: Sequence[EpochStart] = (FIRST_EPOCH,),
+        epochs: EpochList = FIRST_EPOCHS,
         barred: LinkRefusedError | None = None,
     ) -> None:
         self.stage = stage
@@ -108,13 +107,13 @@ def test_a_frame_ends_with_its_epoch() -> None:
     """A follower writes down where the next one begins."""
     stage = Scene()
     stage.grow(300)
-    starts = (EpochStart(1, 0), EpochStart(4, 120))
+    starts = EpochList((Epoch(1, 0), Epoch(4, 120)))
     wire = Wire(stage, epochs=starts)
     wire.greet()
     told = wire.receive(encode_handshake(Handshake(3)), encode_epoch_report(0))
     (epochs, *frames) = EpochTransferReader().feed(told + wire.send() + wire.send())
 
-    assert epochs == Epochs(300, 4, starts)
+    assert epochs == Epochs(300, 4, starts.entries)
     assert frames == [
         EpochTransfer(0, 1, 0, 300, stage.log.read(0, 120)),
         EpochTransfer(120, 4, 120, 300, stage.log.read(120, 180)),
@@ -250,7 +249,7 @@ def test_a_follower_gets_the_log(
     """Byte for byte, whatever the pieces in which both sides' bytes arrive."""
     stage = Scene()
     stage.grow(had + 1)
-    wire = Wire(stage, epochs=(EpochStart(1, 0), EpochStart(2, 350)))
+    wire = Wire(stage, epochs=EpochList((Epoch(1, 0), Epoch(2, 350))))
     copy = bytearray(stage.log.read(0, had))
     reader = EpochTransferReader() if is_ours else TransferReader()
     report = encode_epoch_report if is_ours else encode_report

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fakes import ManualClock
 from small_store import ROOT, SEGMENT_SIZE, message, open_store, read_bodies, small_options
-from timermq.broker.replication.epochs import Epoch, EpochFile
+from timermq.broker.replication.epochs import EpochFile
+from timermq.broker.replication.ha_frames import Epoch
 from timermq.broker.replication.log_digest import log_digest
 from timermq.broker.replication.reconciliation import Reconciliation, ReconciliationError
 from timermq.broker.replication.replica_calls import ReplicaRefusedError

@@ -12,7 +12,7 @@ import trio.testing
 from broker_rig import RunningBroker, send_ext
 from pair_rig import FOLLOWER, MASTER, Pair, bodies, log_bytes, pair
 from timermq.broker.refusal import RefusedError
-from timermq.broker.replication.epochs import Epoch
+from timermq.broker.replication.ha_frames import Epoch
 from timermq.broker.replication.replica_calls import ReplicaCalls
 
 SENT = 60

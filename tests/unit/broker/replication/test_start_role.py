@@ -162,3 +162,17 @@ async def test_the_id_of_a_follower_by_its_settings() -> None:
 
     assert changed.broker_id == 2
     assert RoleNote.load(disk, "/store") is None
+
+
+def test_a_broker_does_not_follow_itself() -> None:
+    """The lease names its holder by the advertised address, also behind a forwarded port."""
+    options = BrokerOptions(
+        lease="etcd://127.0.0.1:2379/orders",
+        ha_listen_port=0,
+        broker_id=1,
+        advertised_host="10.0.0.9",
+        advertised_port=31_911,
+    )
+
+    assert StartRole.of(options, None, holder="10.0.0.9:31911") == follower(None)
+    assert StartRole.of(options, None, holder="10.0.0.8:31911") == follower("10.0.0.8:31911")

@@ -12,12 +12,13 @@ from structlog.testing import capture_logs
 
 from small_store import ROOT, message, open_store
 from timermq.broker.refusal import RefusedError
-from timermq.broker.replication.epochs import Epoch, EpochFile, EpochList
+from timermq.broker.replication.epochs import EpochFile, EpochList
+from timermq.broker.replication.ha_frames import FIRST_EPOCH, Epoch
 from timermq.broker.replication.next_life import NextLife
 from timermq.broker.replication.replica_calls import NoReplicaError, ReplicaRefusedError
 from timermq.broker.replication.role import BrokerRole, Role
 from timermq.broker.replication.role_note import RoleNote
-from timermq.broker.replication.succession import BEHIND_MAX, FIRST_EPOCH, Succession
+from timermq.broker.replication.succession import BEHIND_MAX, Succession
 from timermq.remoting.epoch_report import EpochReport
 from timermq.simulator.disks.memory_disk import MemoryDisk
 
@@ -404,4 +405,4 @@ def test_the_first_epoch_of_a_master_with_followers() -> None:
     case.succession.begin_first()
 
     assert case.epochs.epochs == EpochList([FIRST_EPOCH])
-    assert [one.epoch for one in case.succession.epoch_starts()] == [1]
+    assert [one.number for one in case.succession.told_epochs()] == [1]

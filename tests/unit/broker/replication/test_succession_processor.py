@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from broker_rig import BROKER, Rig, running_broker
-from timermq.broker.replication.epochs import Epoch
+from timermq.broker.replication.ha_frames import Epoch
 from timermq.remoting import Command, RequestCode
 from timermq.remoting.bodies import BodyFormatError
 from timermq.remoting.epoch_report import EpochReport

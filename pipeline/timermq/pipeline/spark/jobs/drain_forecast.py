@@ -14,13 +14,10 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from timermq.timerstore.array_types import Int64s
-
-Floats = NDArray[np.float64]
 
 MINUTE_MS = 60_000
 
