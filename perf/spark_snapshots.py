@@ -143,7 +143,7 @@ class Reads:
             self.bytes += len(data)
             return data
 
-        ObjectFile.read_at = counting  # type: ignore[method-assign]  # up to the end of the block
+        ObjectFile.read_at = counting  # type: ignore[assignment,method-assign]  # up to the end of the block
         try:
             yield
         finally:

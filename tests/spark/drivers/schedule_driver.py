@@ -62,11 +62,11 @@ def interrupted(mark: str, *, is_killed: bool) -> type[ScheduleSink]:
                     FrameConnection.next_event = end  # type: ignore[assignment,method-assign]  # it does not return
                 return exchange(link, command)
 
-            BrokerLink._exchange = ending  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+            BrokerLink._exchange = ending  # type: ignore[assignment,method-assign]  # pyright: ignore[reportPrivateUsage]
             try:
                 super().commit(messages)
             finally:
-                BrokerLink._exchange = exchange  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+                BrokerLink._exchange = exchange  # type: ignore[assignment,method-assign]  # pyright: ignore[reportPrivateUsage]
 
     class InterruptedSink(ScheduleSink):
         @classmethod

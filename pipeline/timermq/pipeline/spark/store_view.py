@@ -107,7 +107,7 @@ class StoreView:
     """It has the commit log alone."""
     levels_left: int = 0
     """Messages in queues of classic levels, which a broker that serves the store takes over."""
-    _offline: OfflineStore | None = attrs.field(default=None, eq=False, repr=False)
+    _offline: OfflineStore | None = attrs.field(default=None, eq=False, repr=False, alias="offline")
     """A stopped one while it is looked at, open; no process hands it on."""
 
     @classmethod

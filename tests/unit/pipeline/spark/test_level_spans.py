@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import attrs
+import numpy as np
 import pytest
 import trio
+from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from fakes import ManualClock
 from left_levels import delivered, leave, waiting
 from simulation.staged_service import HOST, ROOT, SMALL_FILES
-from timermq.pipeline.levels.level_record import HALF_TOPIC
-from timermq.pipeline.offline_store import open_offline
+from timermq.pipeline.levels.level_outlook import LeftLevels
+from timermq.pipeline.levels.level_queues import Entries
+from timermq.pipeline.levels.level_record import HALF_TOPIC, left_message
+from timermq.pipeline.offline_store import OfflineStore, open_offline
 from timermq.pipeline.records.deduplication import origin_of
 from timermq.pipeline.records.system_topics import TIMER_TOPIC
-from timermq.pipeline.spark import level_spans, pending_plan, store_view
+from timermq.pipeline.spark import level_spans, store_view
 from timermq.pipeline.spark.options import ReadOptions
-from timermq.pipeline.spark.store_view import StoreView
+from timermq.pipeline.spark.record_chunks import RecordChunk
+from timermq.pipeline.spark.record_gathering import gathered
+from timermq.pipeline.spark.store_view import LogView, StoreView
 from timermq.pipeline.spark.tables.pending_table import PendingReader
+from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.memory_disk import MemoryDisk
+from timermq.timerstore.array_types import Places
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
+from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import Message
 from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.record_layout import BODY_AT
+from timermq.timerstore.store_options import StoreOptions
 from unit.pipeline.spark.store_directories import written
 
 SHOWN = ("unique_id", "topic", "queue_id", "deliver_ms", "phy_offset")
@@ -156,9 +167,12 @@ def test_doubts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(data[:start] + bytes(byte ^ 1 for byte in data[start:end]) + data[end:])
     ways = list[str]()
     one_by_one = level_spans._looked_at  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(
-        level_spans, "_looked_at", lambda *given: (ways.append("doubts"), one_by_one(*given))[1]
-    )
+
+    def counted(given: LeftLevels, options: TimerOptions) -> Entries:
+        ways.append("doubts")
+        return one_by_one(given, options)
+
+    monkeypatch.setattr(level_spans, "_looked_at", counted)
 
     found = in_place(rows_of(root))
     assert 1 == len(ways)
@@ -169,16 +183,19 @@ def test_doubts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_that_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One by one go those that may be delivered, or are unusual; the plan reads none otherwise."""
     looked, read = list[int](), list[int]()
-    left_message, gathered = level_spans.left_message, level_spans.gathered
 
     def looking(record: bytes | None, phy_offset: int, size: int) -> Message:
         looked.append(phy_offset)
         return left_message(record, phy_offset, size)
 
+    def reading(
+        log: LogView, positions: Places, sizes: Places
+    ) -> Iterator[tuple[RecordChunk, NDArray[np.intp]]]:
+        read.append(len(positions))
+        return gathered(log, positions, sizes)
+
     monkeypatch.setattr(level_spans, "left_message", looking)
-    monkeypatch.setattr(
-        level_spans, "gathered", lambda log, *at: (read.append(len(at[0])), gathered(log, *at))[1]
-    )
+    monkeypatch.setattr(level_spans, "gathered", reading)
     many = [waiting(f"body-{number}", 1 + number % 18) for number in range(500)]
     usual = left(tmp_path / "usual", many)
     odd = left(tmp_path / "odd", [*many, waiting("body-x", 2, topic=HALF_TOPIC)])
@@ -195,11 +212,12 @@ def test_records_that_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_stopped_store_is_recovered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For one plan, whatever it has to know."""
     opened = list[str]()
-    usual = store_view.open_offline
 
-    def counted(*given: object) -> object:
-        opened.append(str(given[1]))
-        return usual(*given)  # type: ignore[arg-type]  # passed on
+    def counted(
+        disk: Disk, root: str, store_options: StoreOptions, timer_options: TimerOptions
+    ) -> AbstractContextManager[OfflineStore]:
+        opened.append(root)
+        return open_offline(disk, root, store_options, timer_options)
 
     monkeypatch.setattr(store_view, "open_offline", counted)
     root = left(tmp_path, MESSAGES)
@@ -207,4 +225,3 @@ def test_a_stopped_store_is_recovered_once(tmp_path: Path, monkeypatch: pytest.M
 
     assert reader.partitions()
     assert [root] == opened
-    assert not hasattr(pending_plan, "open_offline")

@@ -7,7 +7,7 @@ pyarrow. Day and topic stand in the names of folders, as Spark reads them in a d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import types
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..byte_arrays import Values
 from ..errors import SparkJobError
 from ..places import system_of, unreadable
 from ..tables.delivered_table import TABLE
@@ -32,7 +33,7 @@ DAY, TOPIC = PARTITION_COLUMNS
 FILES_PER_TASK = 64
 """Files of a task at most: small ones cost a request or two each."""
 ROWS_PER_BATCH = 16_384
-_KINDS = {DAY: pa.date32(), TOPIC: pa.string()}
+_KINDS: Mapping[str, pa.DataType] = {DAY: pa.date32(), TOPIC: pa.string()}
 
 
 def listed_files(directory: str) -> list[ArchivedFile]:
@@ -111,7 +112,7 @@ class ArchivedReader(DataSourceReader):
             parquet: Any = pq.ParquetFile(source)  # pyright: ignore[reportUnknownMemberType]
             for rows in parquet.iter_batches(batch_size=ROWS_PER_BATCH, columns=stored):
                 made = {
-                    name: pa.array([value], _KINDS[name]).take(pa.array([0] * rows.num_rows))
+                    name: _all_of(value, _KINDS[name], rows.num_rows)
                     for name, value in own.items()
                     if name in self.names
                 }
@@ -119,7 +120,7 @@ class ArchivedReader(DataSourceReader):
                 yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))  # pyright: ignore[reportUnknownMemberType]
 
     @contextmanager
-    def _errors(self, file: ArchivedFile) -> Iterator[None]:
+    def _errors(self, file: ArchivedFile) -> Generator[None]:
         path = f"{self.place}/{file.path}"
         try:
             yield
@@ -132,6 +133,13 @@ class ArchivedReader(DataSourceReader):
             raise SparkJobError(f"{path}: expected a file of Parquet, found: {error}") from error
         except OSError as error:
             raise unreadable(path, error) from error
+
+
+def _all_of(value: object, kind: pa.DataType, count: int) -> Values:
+    """A column that has one value in all rows."""
+    arrow: Any = pa  # its stubs leave open what a column of any kind is
+    found: Values = arrow.repeat(arrow.scalar(value, kind), count)
+    return found
 
 
 class ArchivedSource(DataSource):
