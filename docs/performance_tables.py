@@ -20,6 +20,7 @@ sys.path.insert(0, str(DOCS.parent / "perf"))
 from peers import DURABILITIES, PEERS  # noqa: E402
 from peers_table import side_by_side  # noqa: E402
 from result_files import kept  # noqa: E402 - perf/ is a folder of scripts
+from snapshots_table import snapshots  # noqa: E402
 
 
 @attrs.frozen
@@ -337,6 +338,8 @@ def spark() -> list[str]:
         _linearity(kept("spark_linearity")),
         "",
         _plan(kept("spark_plan")),
+        "",
+        *snapshots(kept("spark_snapshots")),
     ]
     return lines
 

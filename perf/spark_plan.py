@@ -45,6 +45,7 @@ from timermq.timerstore.store_options import StoreOptions
 
 COUNT = 2_000_000
 BATCH = 256
+TOPIC = "BenchPlan"
 CANCELLED_EACH = 100
 SPREAD_MS = (12 * 3_600_000, 36 * 3_600_000)
 """The first message is due in twelve hours, the last one in thirty-six."""
@@ -55,8 +56,15 @@ SHARE_MAX = 0.01
 COLUMNS = ("deliver_ms", "topic_hash")
 
 
-async def fill(root: Path, count: int) -> None:
-    """Put the messages into a new store, the service running, and cancel some."""
+async def fill(root: Path, numbers: range, moment_ms: Callable[[int], int], body: bytes) -> None:
+    """Put a message for each number into a store, new or stopped, and cancel some; it is stopped.
+
+    Args:
+        root: Of the store.
+        numbers: Of the messages.
+        moment_ms: When each is due, epoch milliseconds.
+        body: Of each.
+    """
     clock = SystemClock()
     store = MessageStore.open(
         OsDisk(),
@@ -66,29 +74,28 @@ async def fill(root: Path, count: int) -> None:
         store_host=pack_host("127.0.0.1", 10_911),
     )
     service = TimerMessageStore(store, TimerOptions(), clock)
-    first_ms, last_ms = (clock.now_ms() + one for one in SPREAD_MS)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.run)
         async with trio.open_nursery() as stages:
             await stages.start(service.run)
-            for first in range(0, count, BATCH):
-                numbers = range(first, min(first + BATCH, count))
+            for at in range(0, len(numbers), BATCH):
+                some = numbers[at : at + BATCH]
                 service.put(
                     [
                         Message(
-                            "BenchPlan",
+                            TOPIC,
                             number % 4,
-                            b"x" * 128,
+                            body,
                             b"TIMER_DELIVER_MS\x01%d\x02UNIQ_KEY\x01%032X\x02"
-                            % (first_ms + (last_ms - first_ms) * number // count, number),
+                            % (moment_ms(number), number),
                         )
-                        for number in numbers
+                        for number in some
                     ]
                 )
                 await trio.lowlevel.checkpoint()
-                for number in numbers:
+                for number in some:
                     if number % CANCELLED_EACH == 0:
-                        service.cancellation.cancel(Wanted("BenchPlan", f"{number:032X}"))
+                        service.cancellation.cancel(Wanted(TOPIC, f"{number:032X}"))
             queue = store.queue(TIMER_TOPIC, 0)
             assert queue is not None
             while service.state.commit_queue_offset < queue.max_offset:  # noqa: ASYNC110 - a load
@@ -97,6 +104,12 @@ async def fill(root: Path, count: int) -> None:
             service.request_stop()
         await store.aclose()
         nursery.cancel_scope.cancel()
+
+
+def spread(count: int) -> Callable[[int], int]:
+    """The moments of so many messages, which grow with their numbers."""
+    first_ms, last_ms = (SystemClock().now_ms() + one for one in SPREAD_MS)
+    return lambda number: first_ms + (last_ms - first_ms) * number // count
 
 
 def bytes_read() -> int:
@@ -200,7 +213,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
         root = (args.store or Path(made)) / "store"
         if not root.exists():
-            trio.run(fill, root, args.count)
+            trio.run(fill, root, range(args.count), spread(args.count), b"x" * 128)
         # As of a store that is served: a stopped one is recovered first, which takes longer.
         lock = StoreLock(OsDisk(), str(root))
         lock.take()

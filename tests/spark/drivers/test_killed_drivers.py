@@ -24,6 +24,7 @@ from rebuild_by_hand import pending_rows, unpack
 from spark.conftest import SETTINGS
 from spark.drivers.archive_driver import MOMENTS
 from spark.drivers.digests import with_tests
+from spark.drivers.schedule_driver import COUNT, hand_over, interrupted
 from spark.drivers.stream_driver import JOB, KILLED_BATCH, stream
 from spark.pending import waiting_keys
 from spark.test_rebuild import SMALL, served
@@ -113,6 +114,36 @@ def test_promote(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
 
     assert again == [0, 0]
     assert Counter(map(str, range(count))) == waiting_keys(broker, "Killed")
+
+
+def test_hand_over(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Killed in the hand-over, its request on the way: each row waits once after the next run."""
+    job_name, mark = "driver-in-hand-over", tmp_path / "mark"
+    options = SinkOptions(broker=broker.listen, job=job_name)
+
+    killed(["spark.drivers.schedule_driver", broker.listen, job_name, str(mark)], mark.exists)
+    amid = set(waiting_keys(broker, job_name).values())
+    spark.dataSource.register(interrupted(str(mark), is_killed=False))
+    hand_over(spark, options, job_name)
+
+    assert amid <= {1}
+    assert Counter(map(str, range(COUNT))) == waiting_keys(broker, job_name)
+    assert ("done", COUNT) == (job_report(options).state, job_report(options).adopted)
+
+
+def test_hand_over_of_a_worker(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Its process alone is killed there: the job fails, and the next run takes each row once."""
+    job_name, mark = "worker-in-hand-over", tmp_path / "mark"
+    options = SinkOptions(broker=broker.listen, job=job_name)
+    spark.dataSource.register(interrupted(str(mark), is_killed=True))
+
+    with pytest.raises(Exception, match=r"[Pp]ython worker") as raised:
+        hand_over(spark, options, job_name)
+    assert mark.exists(), raised.value
+    hand_over(spark, options, job_name)
+
+    assert Counter(map(str, range(COUNT))) == waiting_keys(broker, job_name)
+    assert ("done", COUNT) == (job_report(options).state, job_report(options).adopted)
 
 
 def test_rebuild(spark: SparkSession, tmp_path: Path) -> None:

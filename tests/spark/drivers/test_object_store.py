@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import cast
 
@@ -16,12 +17,13 @@ from pyspark.sql import SparkSession
 
 from golden_stores import GoldenStores
 from object_store import BUCKET, access, object_store
+from spark.drivers.archived_driver import shown_rows
 from spark.drivers.digests import with_tests
 from spark.drivers.test_killed_drivers import job, phy_offsets
 from timermq.backup.shipper import Shipper
 from timermq.backup.target_place import target_of
 from timermq.pipeline.spark import read_table
-from timermq.pipeline.spark.jobs.archive import archived_files
+from timermq.pipeline.spark.jobs.archive import archive, archived_files, read_archive
 from timermq.pipeline.spark.options import store_path
 from timermq.pipeline.spark.places import system_of
 from timermq.timerstore.os_disk import OsDisk
@@ -57,9 +59,9 @@ async def ship(root: str, url: str) -> None:
 
 
 def output_of(*argv: str) -> str:
-    """What a job of the command prints."""
+    """What a module of Python prints."""
     ran = subprocess.run(
-        [sys.executable, "-m", *job(*argv)],
+        [sys.executable, "-m", *argv],
         env={**os.environ, "PYTHONPATH": with_tests()},
         capture_output=True,
         check=False,
@@ -79,7 +81,8 @@ def test_archive_of_a_backup(
 ) -> None:
     """It has what the store has delivered; backups and archive are all in the object store.
 
-    A table of two of them has the rows of both, each with its name.
+    A table of two of them has the rows of both, each with its name. Spark and other readers of
+    Parquet find in the archive what they find in one that stands in a directory.
     """
     root, url, lake = golden_stores["g3"].root, f"s3://{BUCKET}/g3", f"s3://{BUCKET}/lake"
     argv = ["archive", "--store", url, "--to", lake, "--json"]
@@ -88,15 +91,19 @@ def test_archive_of_a_backup(
             monkeypatch.setenv(name, value)
         for place in (url, f"{url}-more"):
             trio.run(ship, root, place)
-        archived = json.loads(output_of(*argv))
-        both = output_of(*TABLE, "--store", f"one={url}", "--store", f"two={url}-more")
+        archived = json.loads(output_of(*job(*argv)))
+        both = output_of(*job(*TABLE, "--store", f"one={url}", "--store", f"two={url}-more"))
         system, _ = system_of(store_path(lake))
         # The stubs of pyarrow leave open what files are given as.
         found = dataset.dataset(archived_files(lake), filesystem=system).to_table()  # pyright: ignore
+        read = json.loads(output_of("spark.drivers.archived_driver", lake))
 
+    archive(spark, root, str(tmp_path / "lake"))
+    assert read["rows"] == shown_rows(read_archive(spark, str(tmp_path / "lake")))
+    assert read["days"] == Counter(row["date"] for row in read["rows"])
     expected = phy_offsets(read_table(spark, "timermq.delivered", root))
     assert len(expected) == archived["rows"] > 0
     for name in ("one", "two"):
-        rows = [row for row in map(json.loads, both.splitlines()) if row["broker"] == name]
-        assert expected == sorted(row["phy_offset"] for row in rows)
+        told = [row for row in map(json.loads, both.splitlines()) if row["broker"] == name]
+        assert expected == sorted(row["phy_offset"] for row in told)
     assert expected == sorted(cast("list[int]", found.column("phy_offset").to_pylist()))

@@ -22,6 +22,7 @@ import structlog
 import trio
 from numpy.typing import NDArray
 
+from timermq.timerstore.array_types import Flags, Int64s
 from timermq.timerstore.config_file import DataVersion
 from timermq.timerstore.delay_offset import DelayOffsets
 from timermq.timerstore.disk import is_for_a_while
@@ -33,7 +34,7 @@ from ..records.deduplication import AlreadyDone, contains, origin_in
 from ..records.doubts import doubts_of, origins_in
 from ..recovery.timer_recovery import segment_stored_before
 from .level_queues import Entries, LevelQueues
-from .level_record import delivered_name, waiting_name
+from .level_record import born_ms_of, delivered_name, waiting_name
 
 SAVE_INTERVAL_S = 10
 """Between two writings of the file, if anything has moved."""
@@ -176,6 +177,8 @@ class LevelDone:
     """Damaged places of the log."""
     _delivered: dict[bytes, int] = attrs.field(factory=dict[bytes, int], init=False)
     """RocketMQ's deliveries by name, with how many of each have not answered for a message yet."""
+    _born_ms: set[int] = attrs.field(factory=set[int], init=False)
+    """The born times in these names."""
 
     def look(self, store: MessageStore, start: int, end: int) -> Iterator[None]:
         """Read what stands from one position of the log to another; yields between pieces of it."""
@@ -190,15 +193,25 @@ class LevelDone:
                 origins.append(origin)
             elif name is not None:
                 self._delivered[name] = self._delivered.get(name, 0) + 1
+                self._born_ms.add(born_ms_of(record))
         origins.extend(origins_in(commit_log, reading.holes))
         self._origins = np.unique(np.frombuffer(origins, np.int64))
         doubts = doubts_of(store, reading.holes, is_javas=True)
         self._in_doubt = AlreadyDone(doubts=doubts)
 
-    def were_moved(self, entries: Entries) -> list[bool]:
+    @property
+    def leaves_doubts(self) -> bool:
+        """Whether there are damaged places that may have moved or delivered something."""
+        return bool(self._in_doubt.doubts)
+
+    @property
+    def born_ms(self) -> Int64s:
+        """The born times of what RocketMQ delivered: a message with another one was not."""
+        return np.array(sorted(self._born_ms), np.int64)
+
+    def were_moved(self, entries: Entries) -> Flags:
         """Which entries have gone to the wheel, or were quarantined."""
-        found: list[bool] = contains(self._origins, entries["offset_py"]).tolist()
-        return found
+        return contains(self._origins, entries["offset_py"])
 
     def check_doubts(self, offset_py: int, moment_ms: int, topic: str) -> None:
         """Refuse a message that a damaged record of the log may have moved or delivered.
@@ -215,9 +228,10 @@ class LevelDone:
 
     def was_delivered(self, record: bytes) -> bool:
         """Whether RocketMQ delivered it; each of its deliveries answers for one message."""
-        if not self._delivered:
-            return False
-        name = waiting_name(record)
+        return bool(self._delivered) and self.answers_for(waiting_name(record))
+
+    def answers_for(self, name: bytes) -> bool:
+        """The same of a message by its name (``waiting_name``)."""
         count = self._delivered.get(name, 0)
         if count:
             self._delivered[name] = count - 1

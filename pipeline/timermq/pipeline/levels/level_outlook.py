@@ -59,6 +59,46 @@ class LevelOutlook:
         )
 
 
+@attrs.frozen(eq=False)
+class LeftLevels:
+    """The messages that the offsets show as waiting, and what was done behind the offsets."""
+
+    store: MessageStore
+    queues: LevelQueues
+    done: LevelDone
+
+    @classmethod
+    def of(cls, store: MessageStore) -> LeftLevels:
+        """Look at a store.
+
+        Args:
+            store: Open, read only or not. If anything waits, the log is read from where something
+                may have been done behind the offsets.
+        """
+        known = DelayOffsets.load(store.disk, store.root)
+        queues = LevelQueues(store, {} if known is None else known.offsets)
+        done = LevelDone(has_begun(known))
+        if queues.left:
+            for _ in done.look(
+                store, scan_start(store, queues, known), store.commit_log.max_offset
+            ):
+                pass
+        return cls(store, queues, done)
+
+    def entries(self, count_max: int) -> Iterator[Entries]:
+        """All that waits, so many at a time, those that are due first in front; once."""
+        while self.queues.left:
+            entries = self.queues.due_first(count_max)
+            yield entries
+            self.queues.pass_by(entries)
+
+    def outlooks(self, options: TimerOptions) -> Iterator[LevelOutlook]:
+        """Look at each message that waits, and read its record; in the same order, once."""
+        admission = TimerAdmission(options, lambda _: False)
+        for entries in self.entries(READ_COUNT):
+            yield from _looked_at(self.store, admission, entries, self.done)
+
+
 def level_outlooks(store: MessageStore, options: TimerOptions) -> Iterator[LevelOutlook]:
     """Look at each message that waits, those that are due first in front.
 
@@ -67,20 +107,7 @@ def level_outlooks(store: MessageStore, options: TimerOptions) -> Iterator[Level
             behind the offsets, and every record that waits.
         options: The slots that the messages move to.
     """
-    admission = TimerAdmission(options, lambda _: False)
-    known = DelayOffsets.load(store.disk, store.root)
-    queues, done = (
-        LevelQueues(store, {} if known is None else known.offsets),
-        LevelDone(has_begun(known)),
-    )
-    if not queues.left:
-        return
-    for _ in done.look(store, scan_start(store, queues, known), store.commit_log.max_offset):
-        pass
-    while queues.left:
-        entries = queues.due_first(READ_COUNT)
-        yield from _looked_at(store, admission, entries, done)
-        queues.pass_by(entries)
+    return LeftLevels.of(store).outlooks(options)
 
 
 def _looked_at(
@@ -91,7 +118,7 @@ def _looked_at(
     )
     records = store.commit_log.records_at(zip(positions, sizes, strict=True))
     for moment_ms, level, offset_py, size_py, record, was_moved in zip(
-        moments, levels, positions, sizes, records, done.were_moved(entries), strict=True
+        moments, levels, positions, sizes, records, done.were_moved(entries).tolist(), strict=True
     ):
         outlook = LevelOutlook(level=level, phy_offset=offset_py, size=size_py)
         if was_moved:

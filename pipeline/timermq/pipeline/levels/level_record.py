@@ -22,7 +22,7 @@ from timermq.timerstore.properties import (
     find,
 )
 from timermq.timerstore.record import record_properties, record_topic
-from timermq.timerstore.record_layout import HEADS, V6_BITS, V6_FLAGS_AT
+from timermq.timerstore.record_layout import BORN_MS_AT, HEADS, V6_BITS, V6_FLAGS_AT
 
 from ..quarantine.retried_message import check_intact
 from ..records.deduplication import origin_of
@@ -72,6 +72,11 @@ def left_message(record: bytes | None, phy_offset: int, size: int) -> Message:
 def moment_of(moment_ms: int, record: bytes) -> int:
     """When a pending message is due: the moment in its queue, but not before it was stored."""
     return max(moment_ms, store_ms_of(record))
+
+
+def born_ms_of(record: bytes) -> int:
+    """When its producer made it, which is a part of its name; epoch milliseconds."""
+    return int.from_bytes(record[BORN_MS_AT : BORN_MS_AT + 8], signed=True)
 
 
 def waiting_name(record: bytes) -> bytes:

@@ -206,7 +206,7 @@ class LevelTakeover:
         )
         records = self._store.commit_log.records_at(zip(positions, sizes, strict=True))
         for moment_ms, offset_py, size_py, record, was_moved in zip(
-            moments, positions, sizes, records, done.were_moved(entries), strict=True
+            moments, positions, sizes, records, done.were_moved(entries).tolist(), strict=True
         ):
             if was_moved or offset_py in self._moved:
                 continue

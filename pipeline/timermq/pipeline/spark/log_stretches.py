@@ -7,7 +7,7 @@ until they are served again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ from timermq.timerlog.unit import UNIT
 from .file_part import FilePart
 from .object_disk import disk_of
 from .options import ReadOptions
-from .places import RangeReader
+from .places import RangeReader, is_object
 from .store_view import LogView
 from .tables.source import SPAN_BYTES, SPANS_MIN, cut
 
@@ -65,12 +65,33 @@ def stretches(log: LogView) -> Iterator[Stretch]:
     """
     outlines = outlines_of(log)
     for whole in unit_parts(log):
-        kept = outlines.read(whole.start)
         with closing(whole.opened()) as file:
+            kept = _fitting(file, whole, outlines.read(whole.start))
             for start, end in stretches_of(whole.start, log.segment_size):
                 if start < whole.high:
                     part = attrs.evolve(whole, low=start, high=min(end, whole.high))
-                    yield _stretch(file, part, kept.get(start))
+                    one = kept.get(start)
+                    yield Stretch(part, *derived(part)) if one is None else Stretch(part, one, None)
+
+
+def _fitting(
+    file: RangeReader, whole: FilePart, kept: Mapping[int, StretchOutline]
+) -> dict[int, StretchOutline]:
+    """Those of a segment's outlines whose stretch ends, as it stands there, as they say.
+
+    In an object store each look is a request, so there the newest that fits speaks for those before
+    it: a timer log is written at its end and cut at its end, and its objects do not change. Tasks
+    compare the sums of what they read, there as on a disk.
+    """
+    found: dict[int, StretchOutline] = {}
+    for start in sorted(kept, reverse=True):
+        one = kept[start]
+        if one.end > whole.high:
+            continue
+        is_known = bool(found) and is_object(whole.path)
+        if is_known or one.ends_with(file.read_at(UNIT.size, one.end - UNIT.size - whole.start)):
+            found[start] = one
+    return found
 
 
 def derived(part: FilePart) -> tuple[StretchOutline, Deletes]:
@@ -80,14 +101,6 @@ def derived(part: FilePart) -> tuple[StretchOutline, Deletes]:
         SparkJobError: The store was cleaned meanwhile.
     """
     return outline_of(part.low, part.read(part.low, part.high))
-
-
-def _stretch(file: RangeReader, part: FilePart, kept: StretchOutline | None) -> Stretch:
-    if kept is not None and kept.end == part.high:
-        last = file.read_at(UNIT.size, kept.end - UNIT.size - part.start)
-        if kept.ends_with(last):
-            return Stretch(part, kept, None)
-    return Stretch(part, *derived(part))
 
 
 def cut_for_tasks(wanted: Sequence[Stretch], options: ReadOptions) -> list[list[Stretch]]:

@@ -10,6 +10,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from glob import glob
 from typing import cast
 
@@ -49,6 +50,10 @@ class NamedStore:
     def view(self, timer_precision_ms: int | None = None) -> StoreView:
         """The store as it stands now; errors are those of ``StoreView.of``."""
         return StoreView.of(self.root, timer_precision_ms=timer_precision_ms)
+
+    def looked_at(self, timer_precision_ms: int | None = None) -> AbstractContextManager[StoreView]:
+        """The same for the length of a block, in which a stopped store is recovered once."""
+        return StoreView.looked_at(self.root, timer_precision_ms=timer_precision_ms)
 
 
 def named_stores(given: Stores) -> list[NamedStore]:

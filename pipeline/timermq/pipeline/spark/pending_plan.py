@@ -13,12 +13,10 @@ from uuid import uuid4
 import attrs
 import numpy as np
 
-from timermq.pipeline.offline_store import open_offline
 from timermq.timerlog.stretch_outline import NO_DELETES
 from timermq.timerlog.stretch_outline import Deletes as DeletePlaces
 from timermq.timerlog.unit import UNIT, are_units
 from timermq.timerstore.array_types import Places
-from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.queue_unit import UNIT as QUEUE_UNIT
 
 from ..cancel.pending_deletes import QUEUE_COUNT, queued_entries
@@ -156,7 +154,7 @@ def _among(view: StoreView, entries: Entries) -> DeletePlaces:
 
 
 def _of_stopped(view: StoreView) -> tuple[Handled, Entries]:
-    with open_offline(OsDisk(), view.root, view.store_options, view.timer_options) as offline:
+    with view.recovered() as offline:
         timers = offline.timers
         queue = offline.store.queue(TIMER_TOPIC, 0)
         end = 0 if queue is None else queue.max_offset

@@ -165,7 +165,7 @@ class ObjectFile:
     """An object; each read is a request for a range of it."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         system, key = system_of(path)
         try:
             self._file = system.open_input_file(key)
@@ -193,7 +193,7 @@ class ObjectFile:
             self._file.seek(offset)
             return self._file.read(size)
         except OSError as error:
-            raise unreadable(self._path, error) from error
+            raise unreadable(self.path, error) from error
 
     def close(self) -> None:
         """Let go of the object."""

@@ -16,8 +16,8 @@ A view is small, does not change, and goes to executors by pickle.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import attrs
@@ -107,10 +107,21 @@ class StoreView:
     """It has the commit log alone."""
     levels_left: int = 0
     """Messages in queues of classic levels, which a broker that serves the store takes over."""
+    _offline: OfflineStore | None = attrs.field(default=None, eq=False, repr=False, alias="offline")
+    """A stopped one while it is looked at, open; no process hands it on."""
 
     @classmethod
     def of(cls, directory: str, *, timer_precision_ms: int | None = None) -> StoreView:
-        """Look at a store.
+        """Look at a store; as ``looked_at``, and a stopped one is closed again."""
+        with cls.looked_at(directory, timer_precision_ms=timer_precision_ms) as view:
+            return attrs.evolve(view, offline=None)
+
+    @classmethod
+    @contextmanager
+    def looked_at(
+        cls, directory: str, *, timer_precision_ms: int | None = None
+    ) -> Generator[StoreView]:
+        """Look at a store for the length of a block, in which a stopped one is recovered once.
 
         Args:
             directory: The store's.
@@ -122,14 +133,30 @@ class StoreView:
             StoreError: It is damaged.
             SparkJobError: RocketMQ serves it, or a file of it may not be read.
         """
-        try:
-            root = object_place(directory) or os.path.normpath(directory)
-            return cls._looked_at(root, timer_precision_ms)
-        except PermissionError as error:
-            raise SparkJobError(no_access(error)) from error
+        root = object_place(directory) or os.path.normpath(directory)
+        with ExitStack() as opened:
+            try:
+                view = cls._looked_at(root, timer_precision_ms, opened)
+            except PermissionError as error:
+                raise SparkJobError(no_access(error)) from error
+            yield view
+
+    @contextmanager
+    def recovered(self) -> Generator[OfflineStore]:
+        """What recovery finds of a stopped store, for the length of a block.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        if self._offline is not None:
+            yield self._offline
+            return
+        disk = disk_of(self.root)
+        with open_offline(disk, self.root, self.store_options, self.timer_options) as offline:
+            yield offline
 
     @classmethod
-    def _looked_at(cls, root: str, timer_precision_ms: int | None) -> StoreView:
+    def _looked_at(cls, root: str, timer_precision_ms: int | None, opened: ExitStack) -> StoreView:
         disk = disk_of(root)
         timer_options, given = TimerOptions(), ""
         if timer_precision_ms is not None:
@@ -141,8 +168,8 @@ class StoreView:
         options = measure(disk, root, StoreOptions(), timer_options, [given])
         if is_object(root) or is_locked(f"{root}/lock"):
             return cls._live(disk, root, *options)
-        with open_offline(disk, root, *options) as offline:
-            return cls._stopped(offline, disk, root, *options)
+        offline = opened.enter_context(open_offline(disk, root, *options))
+        return cls._stopped(offline, disk, root, *options)
 
     @classmethod
     def _live(
@@ -207,6 +234,7 @@ class StoreView:
             queue_offset=offline.timers.queue_offset,
             scan_py=offline.timers.scan_py,
             levels_left=count_left(offline.store),
+            offline=offline,
         )
 
     @classmethod

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.fs as arrow_fs
 import pytest
 import trio
@@ -25,6 +26,7 @@ from timermq.pipeline.spark.log_stream import LogStream
 from timermq.pipeline.spark.log_stretches import stretches
 from timermq.pipeline.spark.named_stores import named_stores
 from timermq.pipeline.spark.options import ReadOptions, store_path
+from timermq.pipeline.spark.places import ObjectFile
 from timermq.pipeline.spark.tables.commit_log_table import CommitLogReader
 from timermq.pipeline.spark.tables.declaration import BROKER
 from timermq.pipeline.spark.tables.delivered_table import DeliveredReader
@@ -32,6 +34,8 @@ from timermq.pipeline.spark.tables.pending_table import PendingReader
 from timermq.pipeline.spark.tables.registration import SOURCES
 from timermq.pipeline.spark.tables.source import TableReader
 from timermq.pipeline.spark.topic_names import topic_names
+from timermq.timerlog.segment import CHUNK_COUNT
+from timermq.timerlog.unit import UNIT
 from timermq.timerstore.os_disk import OsDisk
 from unit.pipeline.spark.outlined_store import STRETCHES, outlined_store
 from unit.pipeline.spark.store_directories import Row, crashed_directory, rows_of, served
@@ -153,6 +157,64 @@ def test_outlines_there(port: int, tmp_path: Path) -> None:
     assert kept == found
     assert kept.count(True) == STRETCHES
     assert expected == rows_of(PendingReader, url, "deliver_ms", "order_py")
+
+
+def test_looks_at_outlines_there(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look a segment, whatever it holds; outlines of a log that was cut since are not taken."""
+    root = outlined_store(tmp_path / "outlined")
+    looks = count_reads(monkeypatch)
+    url = store_path(put(root, "stores/looked_at", port))
+    view = StoreView.of(url)
+    looks.clear()
+    fits = [one.deletes is None for one in stretches(view.timer_log)]
+    for_outlines, of_log = (
+        [size for path, size in looks if folder in path]
+        for folder in ("/timermq-outlines/", "/timerlog/")
+    )
+    write_on_from(root, 1)
+    with served(root):
+        expected = [one.deletes is None for one in stretches(StoreView.of(root).timer_log)]
+        rows = rows_of(PendingReader, root, "deliver_ms", "order_py")
+    url = store_path(put(root, "stores/cut", port))
+
+    assert [True] * STRETCHES == fits[:STRETCHES]
+    segments = len(view.timer_log.starts)
+    assert segments < STRETCHES
+    assert [segments, segments] == [len(for_outlines), of_log.count(UNIT.size)]
+    assert len(fits) - STRETCHES == len(of_log) - segments
+    assert [True, *[False] * (len(fits) - 1)] == expected
+    assert expected == [one.deletes is None for one in stretches(StoreView.of(url).timer_log)]
+    assert rows == rows_of(PendingReader, url, "deliver_ms", "order_py")
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The reads of objects from now on: their paths, and how many bytes were asked for."""
+    found, read_at = list[tuple[str, int]](), ObjectFile.read_at
+
+    def counted(self: ObjectFile, size: int, offset: int) -> bytes:
+        found.append((self.path, size))
+        return read_at(self, size, offset)
+
+    monkeypatch.setattr(ObjectFile, "read_at", counted)
+    return found
+
+
+def write_on_from(root: str, stretch: int) -> None:
+    """Let a timer log be as one that was cut behind some stretches and written again since.
+
+    Every unit behind them was written a second later, for the same slot.
+    """
+    behind = stretch * CHUNK_COUNT
+    for path in sorted((Path(root) / "timerlog").iterdir()):
+        units = np.memmap(path, UNIT.dtype, "r+", 0, path.stat().st_size // UNIT.size)
+        again = units[behind:]
+        are = again["size"] == UNIT.size
+        again["write_ms"][are] += 1000
+        again["delay_ms"][are] -= 1000
+        units.flush()
+        behind = max(behind - len(units), 0)
 
 
 def test_a_copy_of_a_store(store: str, port: int) -> None:

@@ -27,6 +27,7 @@ DEFAULT_NAME = "__HIVE_DEFAULT_PARTITION__"
 """The folder of an empty value, as Spark and Hive name it."""
 _ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 """Characters that Spark escapes in the name of a folder."""
+_CODE = re.compile("%([0-9A-F]{2})")
 
 
 def folder_of(values: tuple[str, ...]) -> str:
@@ -38,6 +39,18 @@ def folder_of(values: tuple[str, ...]) -> str:
 def escaped(value: str) -> str:
     """A value as the name of a folder has it."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value) or DEFAULT_NAME
+
+
+def values_of(path: str) -> tuple[str | None, ...]:
+    """Day and topic of a file by its path below the archive; None where one was empty."""
+    folders = dict(part.split("=", 1) for part in path.split("/")[:-1])
+    return tuple(_unescaped(folders[name]) for name in PARTITION_COLUMNS)
+
+
+def _unescaped(name: str) -> str | None:
+    if name == DEFAULT_NAME:
+        return None
+    return _CODE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
 class DayFiles:

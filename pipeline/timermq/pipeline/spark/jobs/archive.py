@@ -7,15 +7,18 @@ so whatever dies in between, every message is archived once.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from ..archive.archive_log import ABOUT, About, Book, Run, entries, is_archive
+from ..archive.archive_log import About, Book, Run
+from ..archive.archived_rows import SOURCE as ARCHIVED
+from ..archive.archived_rows import ArchivedSource, ddl, listed_files
 from ..archive.batch import Batch
 from ..archive.day_files import PARTITION_COLUMNS
 from ..archive.file_sink import SINK, FileSink
@@ -24,8 +27,8 @@ from ..archive.messages import SOURCE, ArchiveSource
 from ..errors import SparkJobError
 from ..named_stores import one_store
 from ..options import Stores, absolute
+from ..places import object_place
 from ..store_view import StoreView
-from ..tables.delivered_table import TABLE
 
 DELIVERED = "delivered"
 ALL = "all"
@@ -204,24 +207,31 @@ def archived_files(directory: str) -> list[str]:
         SparkJobError: There is no archive.
     """
     lake = lake_of(directory)
-    if not is_archive(lake):
-        raise SparkJobError(f"{directory}: expected an archive, found no {ABOUT} in it")
-    return [lake.path(file.path) for batch in entries(lake) for file in batch.files]
+    return [lake.path(file.path) for file in listed_files(directory)]
 
 
-def read_archive(spark: SparkSession, directory: str) -> DataFrame:
+def read_archive(spark: SparkSession, directory: str, columns: Sequence[str] = ()) -> DataFrame:
     """All messages of an archive, each once, also while a run adds to it or after one has died.
 
     Args:
         spark: A session.
-        directory: The archive's, as driver and executors see it.
+        directory: The archive's, as driver and executors see it, or a URL such as
+            ``s3://bucket/lake``.
+        columns: Only these; of an archive in an object store no others are read, whatever is
+            selected later. None for all.
 
     Raises:
-        SparkJobError: The directory is no archive, or none that Spark sees as a directory.
+        SparkJobError: The directory is no archive; there is no such column.
     """
+    place, schema = object_place(directory), ddl(columns)
+    if place is not None:
+        listed_files(place)  # refused here, and not where rows are asked for
+        spark.dataSource.register(ArchivedSource)
+        reader = spark.read.format(ARCHIVED).option("path", place)
+        return reader.option("columns", json.dumps(list(columns))).load()
     root, paths = absolute(directory), archived_files(directory)
-    schema = f"{TABLE.ddl()}, date date, topic_name string"
     if not paths:
         # The stubs of PySpark leave its frames of pandas open.
         return spark.createDataFrame([], schema)  # pyright: ignore[reportUnknownMemberType]
-    return spark.read.schema(schema).option("basePath", root).parquet(*paths)
+    found = spark.read.schema(ddl()).option("basePath", root).parquet(*paths)
+    return found.select(*columns) if columns else found

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 
 from ..errors import SparkJobError
 from ..file_part import numbers
-from ..named_stores import NamedStore, named_stores
+from ..named_stores import named_stores
 from ..options import ReadOptions
 from ..store_view import StoreView
 from ..worker import keep_imports
@@ -75,26 +75,24 @@ class TableReader(DataSourceReader, Generic[Span]):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The pieces, as Spark wants them: a list, and not an empty one."""
-        found = [
-            InputPartition(Piece(store.broker, span))
-            for store in named_stores(self.options.stores)
-            for span in self.spans(self._view(store))
-        ]
+        found = list[InputPartition]()
+        for store in named_stores(self.options.stores):
+            with store.looked_at(self.options.timer_precision_ms) as view:
+                self._check(view)
+                found += [InputPartition(Piece(store.broker, span)) for span in self.spans(view)]
         return found or [InputPartition(None)]
 
-    def _view(self, store: NamedStore) -> StoreView:
-        """One store as it stands.
+    def _check(self, view: StoreView) -> None:
+        """Refuse a store that has not what the table shows.
 
         Raises:
-            SparkJobError: It is a backup, and the table needs more; or as of ``StoreView.of``.
+            SparkJobError: It is a backup, and the table needs more.
         """
-        view = store.view(self.options.timer_precision_ms)
         if view.is_backup and not self.is_of_log:
             raise SparkJobError(
                 f"{view.root}: expected a store, as {self.table.name} needs, found a backup, which "
                 "has the commit log alone: `timermq restore` makes a store of it"
             )
-        return view
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a piece."""

@@ -1,0 +1,54 @@
+"""The table of what is read over the snapshots of several brokers, for docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+HEAD = (
+    "messages, at all brokers",
+    "plan of all that waits",
+    "plan of ten seconds",
+    "tasks of ten seconds",
+    "read by both, of the timer logs",
+    "`report`, CPU a message",
+    "`audit`",
+)
+
+
+def snapshots(result: Mapping[str, Any]) -> list[str]:
+    """Lines of Markdown.
+
+    Args:
+        result: That ``spark_snapshots.py`` has kept.
+    """
+    machine = result["machine"]
+    return [
+        f"Over the snapshots of {result['brokers']} brokers in an object store that speaks S3: one "
+        "store under four names, served by `rclone serve s3` on the same two cores. As seen on a "
+        f"machine with other work; calibration {machine['calibration_ms']} ms, commit "
+        f"{machine['commit']}.",
+        "",
+        f"| {' | '.join(HEAD)} |",
+        f"| {' | '.join(['---:'] * len(HEAD))} |",
+        *(f"| {' | '.join(_cells(one))} |" for one in result["answers"]),
+        "",
+        f"At most {result['plan_seconds_max']:g} s for the largest plan, "
+        f"{result['share_max']:.0%} of the timer logs for ten seconds of it, and for a message of "
+        f"a job {result['ratio_max']} times as much as among fewer"
+        f"{'' if result['passes'] else ' (missed)'}. CPU is that of all processes, the object "
+        "store's too; – was not measured.",
+    ]
+
+
+def _cells(one: Mapping[str, Any]) -> list[str]:
+    every, window = one["all"], one["ten_seconds"]
+    read, size = window["plan_bytes"] + window["task_bytes"], one["timer_log_bytes"]
+    return [
+        f"{one['messages']:,}",
+        f"{every['plan_seconds']:.2f} s, {every['plan_requests']} requests",
+        f"{window['plan_seconds']:.2f} s",
+        f"{window['task_seconds']:.2f} s",
+        f"{read / 1e6:.1f} of {size / 1e6:,.0f} MB, {100 * read / size:.2f} %",
+        *(f"{one[job]['cpu_us']:.2f} µs" if job in one else "–" for job in ("report", "audit")),
+    ]
