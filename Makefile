@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak soak-replicas starts
 
 help:            ## this list
-	@grep -hE '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "timermq: Python 3.11 or newer is needed, found " + sys.version.split()[0])'
