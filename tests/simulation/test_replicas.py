@@ -43,6 +43,11 @@ def test_messages_that_go_round_the_wheel_arrive_once(seed: int) -> None:
     assert () == outcome.faults
 
 
+def test_a_step_that_a_killed_process_takes_yet_is_none_of_the_broker() -> None:
+    """A task that was to go on when its process ended finds its files closed."""
+    assert () == simulate(draw_replicas(72, brokers=2, days=4 * DAYS)).faults
+
+
 def test_the_seeds_meet_what_befalls_replicas() -> None:
     """Messages are sent and arrive, masters are lost, followers lead, and records are cut off."""
     outcomes = [outcome_of(one, 2) for one in PAIRS]

@@ -6,6 +6,7 @@ A broker that is fenced, or hands over, goes on as a follower in the same proces
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from random import Random
 
 import attrs
@@ -39,6 +40,8 @@ SAVING_MS = 60_000
 """Milliseconds between two saves of committed offsets, and two checkpoints of timers."""
 FOLLOW_MS = 20_000
 """Milliseconds between a follower's questions."""
+_RUNNING: ContextVar[ReplicaProcess] = ContextVar("running process")
+"""Whose task it is: all tasks of a process are begun by its own."""
 
 
 @attrs.define(eq=False)
@@ -113,6 +116,15 @@ def new_disk(scenario: ReplicaScenario, clock: StagedClock, name: str) -> Memory
     return disk
 
 
+def is_over_here() -> bool:
+    """Whether the process whose task runs now is over: what it does yet, a killed one does not.
+
+    A task that was to go on when its process ended takes one more step, with all its files closed.
+    """
+    process = _RUNNING.get(None)
+    return process is not None and process.is_over
+
+
 class ReplicaProcess:
     """One process; ``live`` is its life.
 
@@ -135,6 +147,7 @@ class ReplicaProcess:
     async def live(self) -> None:
         """Serve, life after life, until it is stopped or killed."""
         node = self._node
+        _RUNNING.set(self)
         try:
             with self._scope:
                 while await self._serve():

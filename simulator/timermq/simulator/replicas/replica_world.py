@@ -28,7 +28,7 @@ from ..steps import ClientPlan
 from .operator import Operator
 from .replica_lines import ReplicaLines, ReplicaRoute
 from .replica_log import NAMES, log_of
-from .replica_process import ReplicaNode, ReplicaProcess, new_disk
+from .replica_process import ReplicaNode, ReplicaProcess, is_over_here, new_disk
 from .replica_scenario import Blow, ReplicaFault, ReplicaScenario
 
 WHO = "world"
@@ -57,7 +57,7 @@ class ReplicaWorld:
         """The broken promises so far."""
         self.counts = Counter[str]()
         """The events by name, and their counts."""
-        self.is_dying = False
+        self._is_ending = False
         self._scenario = scenario
         self._events: list[Event] = []
         self._clock = StagedClock()
@@ -95,6 +95,11 @@ class ReplicaWorld:
         """Take note of something that must not happen."""
         self.faults.append(f"at {trio.current_time():.3f} s: {fault}")
 
+    @property
+    def is_dying(self) -> bool:
+        """Whether the process whose task runs now is over, or all is."""
+        return self._is_ending or is_over_here()
+
     def expects_error(self, event: str) -> bool:
         """Whether a broker rightly logs an error: that another one leads."""
         return event in TOLD_OF_RIVALS
@@ -121,7 +126,7 @@ class ReplicaWorld:
                     nursery.start_soon(client.run)
             await trio.sleep_until(self._scenario.duration_ms / 1000)
             await self._finish()
-            self.is_dying = True
+            self._is_ending = True
             brokers.cancel_scope.cancel()
 
     def _begin(self) -> None:
