@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from random import Random
 
 import attrs
@@ -24,7 +25,6 @@ from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.message import pack_host
-from timermq.timerstore.message_store import MessageStore
 
 from ..causes_in_words import in_words
 from ..disks.memory_disk import MemoryDisk
@@ -35,6 +35,7 @@ from ..staged.staged_clock import StagedClock
 from .replica_lines import HOST, ReplicaLines, ReplicaPorts
 from .replica_log import LogCopy, log_of
 from .replica_scenario import ReplicaFault, ReplicaScenario
+from .watched_store import WatchedStore
 
 SAVING_MS = 60_000
 """Milliseconds between two saves of committed offsets, and two checkpoints of timers."""
@@ -61,6 +62,10 @@ class ReplicaNode:
     """Parts of its log that were cut off, or that no promoted broker had."""
     last_log: LogCopy = attrs.field(factory=lambda: LogCopy(0, b""))
     """Its log as it last ended while it led, before a power cut took any of it."""
+    on_get: Callable[[ReplicaNode, tuple[bytes, ...]], None] = lambda _node, _records: None
+    """Takes what its broker has read for consumers."""
+    before_loss: Callable[[], None] = lambda: None
+    """Called before its disk loses anything."""
     process: ReplicaProcess | None = None
     starts: int = 0
     disks: int = 0
@@ -104,6 +109,7 @@ class ReplicaNode:
 
     def lose_disk(self) -> None:
         """Its disk is gone for good; a new one is empty."""
+        self.before_loss()
         self.disks += 1
         self.disk = new_disk(self.scenario, self.clock, f"{self.ports.number} {self.disks}")
 
@@ -174,6 +180,7 @@ class ReplicaProcess:
             node.last_log = log_of(node.disk, ROOT)
         self._die()
         if kind is EndKind.POWER:
+            node.before_loss()
             node.disk.power_cut()
         else:
             node.disk.process_kill()
@@ -268,9 +275,10 @@ class ReplicaProcess:
         host = pack_host(HOST, node.ports.port)
         timer_options = attrs.evolve(scenario.timer, timer_flush_interval_ms=SAVING_MS)
         clock = WatchedClock(node.clock, timer_options)
-        store = MessageStore.open(
+        store = WatchedStore.open(
             self._disk, ROOT, scenario.store, now_ms=clock.now_ms, store_host=host
         )
+        store.on_get = partial(node.on_get, node)
         timer_store = TimerMessageStore(store, timer_options, clock)
         clock.begin(timer_store.persisted_ms)
         listener, ha_listener = node.ports.main.listen(), node.ports.ha.listen()

@@ -30,6 +30,7 @@ from .replica_lines import ReplicaLines, ReplicaRoute
 from .replica_log import NAMES, log_of
 from .replica_process import ReplicaNode, ReplicaProcess, is_over_here, new_disk
 from .replica_scenario import Blow, ReplicaFault, ReplicaScenario
+from .shown_records import ShownRecords
 
 WHO = "world"
 TOLD_OF_RIVALS = frozenset({"fenced: another replica leads", "another master leads"})
@@ -70,6 +71,12 @@ class ReplicaWorld:
         )
         self._nodes = [self._node(number) for number in range(scenario.brokers)]
         self._operator = Operator(self._nodes)
+        self._shown = ShownRecords(
+            self._nodes, self._operator.in_sync, scenario.store.mapped_file_size_commit_log
+        )
+        if scenario.is_confirmed:
+            for node in self._nodes:
+                node.on_get, node.before_loss = self._shown.look, self._shown.note_before_loss
         self._lost: set[str] = set()
         """Names of the messages of which a record was lost."""
         self._ledger = BulkLedger(self._tell, self.complain, self.counts)
@@ -353,6 +360,7 @@ class ReplicaWorld:
             for copy in node.lost:
                 self._lost |= copy.names()
         self.counts["replicas: messages with lost records"] += len(self._lost)
+        self.counts["replicas: records shown, replicated"] += self._shown.judged
         report = check({"history": enumerate(self._events, start=2)})
         return Outcome(
             scenario=self._scenario,
