@@ -55,7 +55,8 @@ class ReplicaCalls:
     """
 
     def __init__(self, open_stream: OpenStream, credentials: Credentials | None = None) -> None:
-        self._open_stream = open_stream
+        self.open_stream = open_stream
+        """As it was given."""
         self._credentials = credentials
 
     async def epochs(self, address: str) -> EpochReport:
@@ -177,7 +178,7 @@ class ReplicaCalls:
 
     async def _exchange(self, address: str, command: Command) -> Command:
         host, _, port = address.rpartition(":")
-        stream = await self._open_stream(host.strip("[]"), int(port))
+        stream = await self.open_stream(host.strip("[]"), int(port))
         async with stream:
             frames = FrameConnection()
             await stream.send_all(frames.encode(command))

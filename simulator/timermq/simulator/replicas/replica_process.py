@@ -35,6 +35,8 @@ from ..staged.staged_clock import StagedClock
 from .replica_lines import HOST, ReplicaLines, ReplicaPorts
 from .replica_log import LogCopy, log_of
 from .replica_scenario import ReplicaFault, ReplicaScenario
+from .staged_etcd import PORT as ETCD_PORT
+from .staged_etcd import StagedEtcd
 from .watched_store import WatchedStore
 
 SAVING_MS = 60_000
@@ -64,8 +66,12 @@ class ReplicaNode:
     """Its log as it last ended while it led, before a power cut took any of it."""
     on_get: Callable[[ReplicaNode, tuple[bytes, ...]], None] = lambda _node, _records: None
     """Takes what its broker has read for consumers."""
+    on_put: Callable[[ReplicaNode], None] = lambda _node: None
+    """Called when its broker has written."""
     before_loss: Callable[[], None] = lambda: None
     """Called before its disk loses anything."""
+    etcd: StagedEtcd | None = None
+    """The engine of its lease, if it leads by one."""
     process: ReplicaProcess | None = None
     starts: int = 0
     disks: int = 0
@@ -83,9 +89,28 @@ class ReplicaNode:
         process = self.process
         return None if process is None or process.is_over else process.broker
 
+    async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
+        """Open a connection to another broker, or to the engine of the lease.
+
+        Raises:
+            OSError: Nothing listens there, or it is out of reach.
+
+        Cancellation: nothing has changed.
+        """
+        if self.etcd is not None and port == ETCD_PORT:
+            return await self.etcd.open(self.ports.number)
+        return await self.lines.open(host, port)
+
+    def steady_ms(self) -> float:
+        """Milliseconds of its clock that cannot be set, which may be fast or slow."""
+        lease = self.scenario.lease
+        rate = 1.0 if lease is None else lease.rates[self.ports.number]
+        return trio.current_time() * 1000 * rate
+
     def options(self) -> BrokerOptions:
         """The settings of its next process."""
         scenario, is_first = self.scenario, self.follow is None
+        lease = scenario.lease
         role = BrokerRole.SYNC_MASTER if scenario.is_confirmed else BrokerRole.ASYNC_MASTER
         confirmed = 2 if scenario.is_confirmed else 1
         return BrokerOptions(
@@ -95,6 +120,8 @@ class ReplicaNode:
             broker_role=role if is_first else None,
             broker_id=None if is_first else self.ports.number + 1,
             follow=self.follow,
+            lease=lease and f"etcd://{HOST}:{ETCD_PORT}/pair?ttl={lease.ttl_ms / 1000:g}",
+            lease_margin_ms=1_000 if lease is None else lease.margin_ms,
             in_sync_replicas=confirmed,
             min_in_sync_replicas=confirmed,
             confirm=Confirm.REPLICATED if scenario.is_confirmed else Confirm.OWN,
@@ -235,7 +262,7 @@ class ReplicaProcess:
         node = self._node
         before = log_of(node.disk, ROOT)
         options = await prepare_start(
-            self._disk, ROOT, self._options, node.scenario.store, ReplicaCalls(node.lines.open)
+            self._disk, ROOT, self._options, node.scenario.store, ReplicaCalls(node.open_stream)
         )
         self._check_kept(before)
         broker = self._open(options)
@@ -250,6 +277,10 @@ class ReplicaProcess:
         node.ports.main.cut_all()
         node.ports.ha.cut_all()
         return True
+
+    def _wrote(self) -> None:
+        if not self.is_over:
+            self._node.on_put(self._node)
 
     def _check_kept(self, before: LogCopy) -> None:
         """What was cut off the log is kept, byte for byte."""
@@ -278,7 +309,7 @@ class ReplicaProcess:
         store = WatchedStore.open(
             self._disk, ROOT, scenario.store, now_ms=clock.now_ms, store_host=host
         )
-        store.on_get = partial(node.on_get, node)
+        store.on_get, store.on_put = partial(node.on_get, node), self._wrote
         timer_store = TimerMessageStore(store, timer_options, clock)
         clock.begin(timer_store.persisted_ms)
         listener, ha_listener = node.ports.main.listen(), node.ports.ha.listen()
@@ -298,6 +329,7 @@ class ReplicaProcess:
             options=options,
             clock=clock,
             work_seconds=trio.current_time,
-            open_stream=node.lines.open,
+            open_stream=node.open_stream,
+            steady_ms=node.steady_ms,
             draw=self._draw.random,
         )

@@ -1,19 +1,46 @@
-"""A store that tells what it reads for consumers."""
+"""A store that tells what it reads for consumers, and when its broker writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from timermq.timerstore.get_result import GetResult
+from timermq.timerstore.message import Message
+from timermq.timerstore.message_columns import MessageColumns, StoredColumns
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.put_status import PutResult
 from timermq.timerstore.queue_reader import RecordFilter, TagsFilter
 
 
 class WatchedStore(MessageStore):
-    """The broker's store; what ``get`` has read is told before it is answered."""
+    """The broker's store; what ``get`` has read is told before it is answered.
+
+    What a follower copies is none of its own writing.
+    """
 
     on_get: Callable[[tuple[bytes, ...]], None] | None = None
     """Takes records; neighbours in the log are one item."""
+    on_put: Callable[[], None] | None = None
+    """Called when messages were stored."""
+
+    def put(
+        self, messages: Sequence[Message], *, even_when_full: bool = False, whole: bool = False
+    ) -> list[PutResult]:
+        """Store messages, as the store does."""
+        results = super().put(messages, even_when_full=even_when_full, whole=whole)
+        self._tell(results)
+        return results
+
+    def put_columns(self, columns: MessageColumns) -> StoredColumns | list[PutResult]:
+        """Store a run of messages, as the store does."""
+        stored = super().put_columns(columns)
+        self._tell(stored)
+        return stored
+
+    def _tell(self, stored: StoredColumns | list[PutResult]) -> None:
+        is_stored = not isinstance(stored, list) or any(one.status.is_stored for one in stored)
+        if is_stored and self.on_put is not None:
+            self.on_put()
 
     def get(
         self,
