@@ -16,6 +16,9 @@ DAYS = 0.005
 """As long as one burst."""
 PAIRS = (1, 4, 5, 10, 19)
 TRIOS = (9, 15)
+LEASED = (4, 8, 10, 13)
+"""Pairs that lead by a lease. 10: the master that lost it has pulls held, and records of its own
+alone. 13: a broker that led alone is started again, and takes the lease."""
 ROLLING = (4, 39)
 """Pairs whose messages go round the wheel: a follower has some of them in other slots."""
 
@@ -41,6 +44,25 @@ def test_messages_that_go_round_the_wheel_arrive_once(seed: int) -> None:
 
     assert outcome.counts["replicas: promotions"]
     assert () == outcome.faults
+
+
+def test_a_step_that_a_killed_process_takes_yet_is_none_of_the_broker() -> None:
+    """A task that was to go on when its process ended finds its files closed."""
+    assert () == simulate(draw_replicas(72, brokers=2, days=4 * DAYS)).faults
+
+
+@pytest.mark.parametrize("seed", LEASED)
+def test_a_lease_has_one_lead_and_nothing_is_lost(seed: int) -> None:
+    """While one broker leads no other one writes, and consumers see what two have."""
+    outcome = simulate(draw_replicas(seed, brokers=2, days=DAYS, has_lease=True))
+
+    assert outcome.counts["replicas: batches judged by the lease"]
+    assert () == outcome.faults
+
+
+def test_three_brokers_by_a_lease() -> None:
+    """As two."""
+    assert () == simulate(draw_replicas(1, brokers=3, days=DAYS, has_lease=True)).faults
 
 
 def test_the_seeds_meet_what_befalls_replicas() -> None:

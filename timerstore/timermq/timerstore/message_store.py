@@ -13,6 +13,7 @@ Only making things durable waits for the disk, and is async. RocketMQ's DefaultM
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Self
 
 import trio
 
@@ -137,7 +138,7 @@ class MessageStore:
         now_ms: Callable[[], int],
         store_host: bytes,
         read_only: bool = False,
-    ) -> "MessageStore":
+    ) -> Self:
         """Open a store, recovering whatever the last process left; an empty directory is a new one.
 
         Args:

@@ -23,6 +23,8 @@ Guard = Callable[[frozenset[int | None]], Awaitable[bool]]
 """Takes the ids of the followers that shall count (None of RocketMQ's with DefaultHA); True when
 that was agreed and is known where a new master is chosen."""
 
+_NEVER = 1 << 63
+"""A position behind all others."""
 SILENCE_BEATS = 2
 """Heartbeats without a word from a follower after which another link may take its id."""
 
@@ -214,20 +216,44 @@ class Followers:
     # -- replicas -----------------------------------------------------------------------------
 
     def hold_reads(self, end: int, wake: Callable[[], None]) -> None:
-        """Let readers wait until all before a position is confirmed, as it may not be at a start.
+        """Let readers wait until all before a position is confirmed, where a broker begins to lead.
+
+        With ``confirm=own`` they need not.
 
         Args:
             end: End of the log as it was found.
             wake: Called when they may read.
         """
+        if self.is_confirmed_alone:
+            return
         self.is_settled, self._settled_at, self._wake_readers = False, end, wake
         self._settle()
 
+    def hold_reads_of_copy(self, wake: Callable[[], None]) -> None:
+        """Let readers of a broker that follows wait until its log is a part of its master's.
+
+        It may have led, and have written what no other broker has. With ``confirm=own`` they need
+        not wait.
+
+        Args:
+            wake: Called when they may read.
+        """
+        if not self.is_confirmed_alone:
+            self.is_settled, self._settled_at, self._wake_readers = False, _NEVER, wake
+
+    def follows(self) -> None:
+        """This broker's log is a part of its master's: what it holds is on both."""
+        if not self.is_settled:
+            self._let_read()
+
     def _settle(self) -> None:
         if not self.is_settled and self.confirm_offset() >= self._settled_at:
-            self.is_settled = True
-            if self._wake_readers is not None:
-                self._wake_readers()
+            self._let_read()
+
+    def _let_read(self) -> None:
+        self.is_settled = True
+        if self._wake_readers is not None:
+            self._wake_readers()
 
     @property
     def is_confirmed_alone(self) -> bool:

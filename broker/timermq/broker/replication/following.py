@@ -96,6 +96,8 @@ class Following:
     keep_epoch: Callable[[EpochTransfer], None] | None = None
     """Keeps the epoch of bytes that are about to be copied; `FollowError` of one that may not
     follow."""
+    on_agreed: Callable[[], None] = lambda: None
+    """Called when the log is known to be a part of the master's."""
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     """Of the links, while it follows."""
     _has_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -316,9 +318,10 @@ class Following:
                     nonce="",
                 )
                 rest = await link.greet(greeting, self.secret)
-                agree = self.agree or self._agree
+                agree = self._agree_and_tell
                 work = partial(link.copy_epochs, options.follower_id, rest, agree, self.keep_epoch)
             else:
+                self.on_agreed()
                 work = partial(link.copy_plain, starts_at=None if ends is None else ends.start)
             state.link(trio.current_time())
             log.info("master is followed", master=state.master_address, ha=ha_address)
@@ -326,6 +329,11 @@ class Following:
                 nursery.start_soon(work)
                 if calls is not None:
                     nursery.start_soon(self.tables.run, calls)
+
+    def _agree_and_tell(self, epochs: Epochs) -> int:
+        end = (self.agree or self._agree)(epochs)
+        self.on_agreed()
+        return end
 
     def _agree(self, epochs: Epochs) -> int:
         """Go on with a log that is as far as the master's at most."""
@@ -406,6 +414,7 @@ def follow(
             state=state,
         ),
         state=state,
+        on_agreed=tables.followers.follows,
         named=named,
         open_stream=open_stream,
         access=access,

@@ -11,6 +11,8 @@ import attrs
 import h11
 import trio
 
+from .replica_calls import OpenStream
+
 ANSWER_SIZE_MAX = 1 << 20
 """Bytes of one answer."""
 RECEIVE_SIZE = 16_384
@@ -37,15 +39,21 @@ class JsonPosts:
         host: Name or address.
         port: Its port.
         tls: Makes the settings of TLS for each connection; None: plain HTTP.
+        open_stream: Opens a connection.
     """
 
     def __init__(
-        self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None = None
+        self,
+        host: str,
+        port: int,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        open_stream: OpenStream = trio.open_tcp_stream,
     ) -> None:
         self.place = f"{f'[{host}]' if ':' in host else host}:{port}"
         self._host = host
         self._port = port
         self._tls = tls
+        self._open_stream = open_stream
         self._stream: trio.abc.Stream | None = None
         self._connection = h11.Connection(h11.CLIENT)
 
@@ -125,7 +133,7 @@ class JsonPosts:
                 raise trio.BrokenResourceError("the connection was closed")
 
     async def _connect(self) -> trio.abc.Stream:
-        stream: trio.abc.Stream = await trio.open_tcp_stream(self._host, self._port)
+        stream: trio.abc.Stream = await self._open_stream(self._host, self._port)
         try:
             if self._tls is not None:
                 secure = trio.SSLStream(

@@ -13,6 +13,7 @@ from .lease_keeper import LeaseKeeper
 from .lease_place import LeasePlace
 from .lease_state import LeaseState
 from .leased_lead import LeasedLead, lease_of
+from .replica_calls import OpenStream
 from .succession import Succession
 
 INSTANCE_SIZE = 16
@@ -27,6 +28,7 @@ def keeper_of(
     *,
     park: Callable[[], Awaitable[None]],
     steady_ms: Callable[[], float],
+    open_stream: OpenStream,
 ) -> LeaseKeeper:
     """The keeper of a broker that is being made; its store is written while it leads alone.
 
@@ -37,6 +39,7 @@ def keeper_of(
         store: Written while the broker leads.
         park: Lets the broker write nothing more; it may stop already.
         steady_ms: A clock that cannot be set, milliseconds.
+        open_stream: Opens a connection to the engine.
 
     Raises:
         TlsError: The certificates cannot be used.
@@ -52,7 +55,7 @@ def keeper_of(
     lead = LeasedLead(
         succession, park, lambda: followers.in_sync.confirm_offset, lambda: state.epoch
     )
-    keeper = LeaseKeeper(lease_of(options), state, lead, steady_ms)
+    keeper = LeaseKeeper(lease_of(options, open_stream), state, lead, steady_ms)
     succession.claim = keeper.claim
     followers.guard = keeper.agree
     store.write_while(keeper.refusal)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 import structlog
+import trio
 
 from ..options import BrokerOptions
 from ..refusal import RefusedError
@@ -17,6 +18,7 @@ from .etcd_lease import EtcdLease, EtcdUser
 from .json_posts import JsonPosts
 from .lease import LeaseError
 from .lease_place import LeasePlace
+from .replica_calls import OpenStream
 from .succession import Succession
 
 log = structlog.get_logger("timermq.broker.replication.leased_lead")
@@ -66,8 +68,12 @@ class LeasedLead:
             log.error("the holder of the lease is not followed", reason=error.remark)
 
 
-def lease_of(options: BrokerOptions) -> EtcdLease:
+def lease_of(options: BrokerOptions, open_stream: OpenStream = trio.open_tcp_stream) -> EtcdLease:
     """The engine that the settings name; nothing is asked yet.
+
+    Args:
+        options: Settings of the broker, with a lease.
+        open_stream: Opens a connection to the engine.
 
     Raises:
         TlsError: The certificates cannot be used.
@@ -82,19 +88,25 @@ def lease_of(options: BrokerOptions) -> EtcdLease:
         path = options.lease_password_file
         user = EtcdUser(options.lease_user, lambda: read_password(path).decode())
     return EtcdLease(
-        [JsonPosts(host, port, tls) for host, port in place.endpoints],
+        [JsonPosts(host, port, tls, open_stream) for host, port in place.endpoints],
         place.key(options.broker_name),
         user=user,
         request_ms=place.timing(options.lease_margin_ms).request_ms,
     )
 
 
-async def holder_of(options: BrokerOptions) -> str | None:
+async def holder_of(
+    options: BrokerOptions, open_stream: OpenStream = trio.open_tcp_stream
+) -> str | None:
     """Address of the broker that holds the lease, before a start; None if it is not known.
+
+    Args:
+        options: Settings of the broker, with a lease.
+        open_stream: Opens a connection to the engine.
 
     Cancellation: nothing has changed.
     """
-    lease = lease_of(options)
+    lease = lease_of(options, open_stream)
     try:
         record = (await lease.read()).record
     except LeaseError as error:

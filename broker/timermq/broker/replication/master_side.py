@@ -70,6 +70,9 @@ class MasterSide:
             is_master=lambda: role.feeds_followers,
         )
         self._role = role
+        self._wake_readers = wake_readers
+        self._has_led: bool | None = None
+        """Whether the role that was taken last is that of a master."""
         self._take_role()
         role.on_change(self._take_role)
         if not listens:
@@ -80,8 +83,6 @@ class MasterSide:
         if not followers.is_confirmed_alone:
             store.confirm_by(followers.confirm_offset)
             followers.on_change(lambda: _dispatch(store))
-            if role.is_master:
-                followers.hold_reads(store.commit_log.max_offset, wake_readers)
 
     def _note_confirmed(self) -> None:
         in_sync = self._followers.in_sync
@@ -90,7 +91,15 @@ class MasterSide:
 
     def _take_role(self) -> None:
         """Let answers wait as the role says; a broker that follows has no followers."""
-        self._followers.is_sync = self._role.role is BrokerRole.SYNC_MASTER
+        followers, role = self._followers, self._role
+        followers.is_sync = role.role is BrokerRole.SYNC_MASTER
+        if self.listens and role.is_master is not self._has_led:
+            self._has_led = role.is_master
+            if role.is_master:
+                # One that followed may have led before, and have written what no other has.
+                followers.hold_reads(self._store.commit_log.max_offset, self._wake_readers)
+            else:
+                followers.hold_reads_of_copy(self._wake_readers)
         if not self._role.feeds_followers:
             self.service.end_links("this broker follows another one now")
 

@@ -130,6 +130,7 @@ class Replica(ABC):
             self.store,
             park=self.rest,
             steady_ms=steady_ms,
+            open_stream=self._open_stream,
         )
 
     async def lead(

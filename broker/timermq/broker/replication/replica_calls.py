@@ -59,7 +59,8 @@ class ReplicaCalls:
         open_name_server: OpenStream | None = None,
         sign: Sign = unsigned,
     ) -> None:
-        self._open_stream = open_stream
+        self.open_stream = open_stream
+        """As it was given."""
         self._open_name_server = open_name_server or open_stream
         self._sign = sign
 
@@ -197,7 +198,7 @@ class ReplicaCalls:
         self, address: str, command: Command, open_stream: OpenStream | None
     ) -> Command:
         host, _, port = address.rpartition(":")
-        stream = await (open_stream or self._open_stream)(host.strip("[]"), int(port))
+        stream = await (open_stream or self.open_stream)(host.strip("[]"), int(port))
         async with stream:
             frames = FrameConnection()
             await stream.send_all(frames.encode(command))

@@ -137,7 +137,7 @@ async def prepare_start(
     Cancellation: the store is as it was, or cut.
     """
     note = RoleNote.load(disk, root)
-    wanted = StartRole.of(options, note, await _holder(options))
+    wanted = StartRole.of(options, note, await _holder(options, calls))
     if note is None and wanted.role.is_master and options.broker_role is None:
         return options
     epoch = max(EpochFile(disk, root).epochs.last_number, -1 if note is None else note.epoch)
@@ -204,13 +204,13 @@ def free_id(wanted: int, taken: Container[int]) -> int:
     return next(free) if wanted in taken else wanted
 
 
-async def _holder(options: BrokerOptions) -> str | None:
+async def _holder(options: BrokerOptions, calls: ReplicaCalls) -> str | None:
     if options.lease is None:
         return None
     # Imported late: most brokers have no lease.
     from .leased_lead import holder_of
 
-    return await holder_of(options)
+    return await holder_of(options, calls.open_stream)
 
 
 async def _reconcile(

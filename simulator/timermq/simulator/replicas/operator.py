@@ -41,6 +41,7 @@ class Operator:
         """The followers that `timermq cluster status` shows as in sync, with anything in them.
 
         One with an empty log has no epoch in common with its master: led by it that cannot follow.
+        A lease does not ask for that.
         """
         broker = leader.broker
         if broker is None or broker.tables.followers.is_short_handed:
@@ -53,7 +54,7 @@ class Operator:
             and one.broker is not None
             and not _leads(one)
             and one.broker.options.follower_id in ids
-            and one.broker.store.commit_log.max_offset
+            and (one.broker.store.commit_log.max_offset or broker.lease is not None)
         ]
 
     async def promote(self, nodes: Sequence[ReplicaNode]) -> ReplicaNode | None:

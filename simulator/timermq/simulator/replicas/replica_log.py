@@ -59,6 +59,14 @@ def log_of(disk: MemoryDisk, root: str) -> LogCopy:
     return LogCopy(start, bytes(data[:end]))
 
 
+def records_in(log: LogCopy, segment_size: int) -> Iterator[tuple[int, bytes]]:
+    """Position and bytes of each record of a log, whose segments have so many bytes."""
+    for begin in range(0, len(log.data), segment_size):
+        segment = log.data[begin : begin + segment_size]
+        for at, record_size in _walk(segment, log.start + begin):
+            yield log.start + begin + at, segment[at : at + record_size]
+
+
 def _walk(data: bytes, start: int) -> Iterator[tuple[int, int]]:
     """Place and size of each whole record, from the first one on."""
     at = 0

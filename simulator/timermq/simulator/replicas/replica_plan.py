@@ -10,6 +10,7 @@ from ..plans.base_plan import DAY_MS, draw_base
 from ..process_disk import Place
 from ..scenario import FaultKind, Scenario, Trigger
 from ..steps import ClientPlan, LookUp, Move, Send, Step
+from .lease_plan import with_lease
 from .replica_scenario import Blow, ReplicaFault, ReplicaScenario
 
 FAULTS_MAX = 6
@@ -30,7 +31,12 @@ _BLOWS = (
 
 
 def draw_replicas(
-    seed: int, *, brokers: int = 2, days: float = 1.0, rolls: bool | None = None
+    seed: int,
+    *,
+    brokers: int = 2,
+    days: float = 1.0,
+    rolls: bool | None = None,
+    has_lease: bool = False,
 ) -> ReplicaScenario:
     """The plan of a seed.
 
@@ -40,6 +46,7 @@ def draw_replicas(
         days: Virtual days; it goes on until everything has arrived.
         rolls: Whether the wheel may be too short for the delays, so that messages go round; None:
             the seed decides.
+        has_lease: Whether a lease says who leads, in place of an operator.
     """
     draw = Random(f"replicas of {seed}")  # noqa: S311 - a plan, not a secret
     base = draw_base(seed, int(days * DAY_MS), frozenset({FaultKind.NETWORK}))
@@ -49,7 +56,7 @@ def draw_replicas(
     wheel = base.timer
     if not rolls:
         wheel = attrs.evolve(wheel, slots_total=SLOTS, timer_roll_window_slot=WINDOW)
-    return ReplicaScenario(
+    plan = ReplicaScenario(
         seed=seed,
         brokers=brokers,
         duration_ms=base.duration_ms,
@@ -73,6 +80,7 @@ def draw_replicas(
         sync_max_ms=base.sync_max_ms,
         transfer_size=draw.choice((1_024, 4_096, 1 << 20)),
     )
+    return with_lease(plan) if has_lease else plan
 
 
 def _fitting(plan: ClientPlan, ahead_max_ms: int, *, looks_up: bool) -> ClientPlan:

@@ -6,6 +6,8 @@ A broker that is fenced, or hands over, goes on as a follower in the same proces
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
 from random import Random
 
 import attrs
@@ -23,7 +25,6 @@ from timermq.client.history import Crash, Event, Fault
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.timer_message_store import TimerMessageStore
 from timermq.timerstore.message import pack_host
-from timermq.timerstore.message_store import MessageStore
 
 from ..causes_in_words import in_words
 from ..disks.memory_disk import MemoryDisk
@@ -34,11 +35,16 @@ from ..staged.staged_clock import StagedClock
 from .replica_lines import HOST, ReplicaLines, ReplicaPorts
 from .replica_log import LogCopy, log_of
 from .replica_scenario import ReplicaFault, ReplicaScenario
+from .staged_etcd import PORT as ETCD_PORT
+from .staged_etcd import StagedEtcd
+from .watched_store import WatchedStore
 
 SAVING_MS = 60_000
 """Milliseconds between two saves of committed offsets, and two checkpoints of timers."""
 FOLLOW_MS = 20_000
 """Milliseconds between a follower's questions."""
+_RUNNING: ContextVar[ReplicaProcess] = ContextVar("running process")
+"""Whose task it is: all tasks of a process are begun by its own."""
 
 
 @attrs.define(eq=False)
@@ -58,6 +64,14 @@ class ReplicaNode:
     """Parts of its log that were cut off, or that no promoted broker had."""
     last_log: LogCopy = attrs.field(factory=lambda: LogCopy(0, b""))
     """Its log as it last ended while it led, before a power cut took any of it."""
+    on_get: Callable[[ReplicaNode, tuple[bytes, ...]], None] = lambda _node, _records: None
+    """Takes what its broker has read for consumers."""
+    on_put: Callable[[ReplicaNode], None] = lambda _node: None
+    """Called when its broker has written."""
+    before_loss: Callable[[], None] = lambda: None
+    """Called before its disk loses anything."""
+    etcd: StagedEtcd | None = None
+    """The engine of its lease, if it leads by one."""
     process: ReplicaProcess | None = None
     starts: int = 0
     disks: int = 0
@@ -75,9 +89,28 @@ class ReplicaNode:
         process = self.process
         return None if process is None or process.is_over else process.broker
 
+    async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
+        """Open a connection to another broker, or to the engine of the lease.
+
+        Raises:
+            OSError: Nothing listens there, or it is out of reach.
+
+        Cancellation: nothing has changed.
+        """
+        if self.etcd is not None and port == ETCD_PORT:
+            return await self.etcd.open(self.ports.number)
+        return await self.lines.open(host, port)
+
+    def steady_ms(self) -> float:
+        """Milliseconds of its clock that cannot be set, which may be fast or slow."""
+        lease = self.scenario.lease
+        rate = 1.0 if lease is None else lease.rates[self.ports.number]
+        return trio.current_time() * 1000 * rate
+
     def options(self) -> BrokerOptions:
         """The settings of its next process."""
         scenario, is_first = self.scenario, self.follow is None
+        lease = scenario.lease
         role = BrokerRole.SYNC_MASTER if scenario.is_confirmed else BrokerRole.ASYNC_MASTER
         confirmed = 2 if scenario.is_confirmed else 1
         return BrokerOptions(
@@ -87,6 +120,8 @@ class ReplicaNode:
             broker_role=role if is_first else None,
             broker_id=None if is_first else self.ports.number + 1,
             follow=self.follow,
+            lease=lease and f"etcd://{HOST}:{ETCD_PORT}/pair?ttl={lease.ttl_ms / 1000:g}",
+            lease_margin_ms=1_000 if lease is None else lease.margin_ms,
             in_sync_replicas=confirmed,
             min_in_sync_replicas=confirmed,
             confirm=Confirm.REPLICATED if scenario.is_confirmed else Confirm.OWN,
@@ -101,6 +136,7 @@ class ReplicaNode:
 
     def lose_disk(self) -> None:
         """Its disk is gone for good; a new one is empty."""
+        self.before_loss()
         self.disks += 1
         self.disk = new_disk(self.scenario, self.clock, f"{self.ports.number} {self.disks}")
 
@@ -111,6 +147,15 @@ def new_disk(scenario: ReplicaScenario, clock: StagedClock, name: str) -> Memory
     draw = Random(f"syncs of {scenario.seed} {name}")  # noqa: S311 - a plan, not a secret
     disk.sync_seconds = lambda: draw.uniform(0, scenario.sync_max_ms) / 1000
     return disk
+
+
+def is_over_here() -> bool:
+    """Whether the process whose task runs now is over: what it does yet, a killed one does not.
+
+    A task that was to go on when its process ended takes one more step, with all its files closed.
+    """
+    process = _RUNNING.get(None)
+    return process is not None and process.is_over
 
 
 class ReplicaProcess:
@@ -135,6 +180,7 @@ class ReplicaProcess:
     async def live(self) -> None:
         """Serve, life after life, until it is stopped or killed."""
         node = self._node
+        _RUNNING.set(self)
         try:
             with self._scope:
                 while await self._serve():
@@ -161,6 +207,7 @@ class ReplicaProcess:
             node.last_log = log_of(node.disk, ROOT)
         self._die()
         if kind is EndKind.POWER:
+            node.before_loss()
             node.disk.power_cut()
         else:
             node.disk.process_kill()
@@ -215,7 +262,7 @@ class ReplicaProcess:
         node = self._node
         before = log_of(node.disk, ROOT)
         options = await prepare_start(
-            self._disk, ROOT, self._options, node.scenario.store, ReplicaCalls(node.lines.open)
+            self._disk, ROOT, self._options, node.scenario.store, ReplicaCalls(node.open_stream)
         )
         self._check_kept(before)
         broker = self._open(options)
@@ -230,6 +277,10 @@ class ReplicaProcess:
         node.ports.main.cut_all()
         node.ports.ha.cut_all()
         return True
+
+    def _wrote(self) -> None:
+        if not self.is_over:
+            self._node.on_put(self._node)
 
     def _check_kept(self, before: LogCopy) -> None:
         """What was cut off the log is kept, byte for byte."""
@@ -255,9 +306,10 @@ class ReplicaProcess:
         host = pack_host(HOST, node.ports.port)
         timer_options = attrs.evolve(scenario.timer, timer_flush_interval_ms=SAVING_MS)
         clock = WatchedClock(node.clock, timer_options)
-        store = MessageStore.open(
+        store = WatchedStore.open(
             self._disk, ROOT, scenario.store, now_ms=clock.now_ms, store_host=host
         )
+        store.on_get, store.on_put = partial(node.on_get, node), self._wrote
         timer_store = TimerMessageStore(store, timer_options, clock)
         clock.begin(timer_store.persisted_ms)
         listener, ha_listener = node.ports.main.listen(), node.ports.ha.listen()
@@ -277,6 +329,7 @@ class ReplicaProcess:
             options=options,
             clock=clock,
             work_seconds=trio.current_time,
-            open_stream=node.lines.open,
+            open_stream=node.open_stream,
+            steady_ms=node.steady_ms,
             draw=self._draw.random,
         )

@@ -32,6 +32,10 @@ class Blow(enum.Enum):
     """The lines are cut, and a follower is promoted while its master leads on."""
     DEMOTE = "demote"
     """The master hands over."""
+    AWAY = "away"
+    """The engine of the lease answers no broker for a while."""
+    PARTED = "parted"
+    """A broker does not reach the engine of the lease for a while."""
 
     @property
     def end(self) -> EndKind | None:
@@ -66,6 +70,21 @@ class ReplicaFault:
 
 
 @attrs.frozen(kw_only=True)
+class LeasePlan:
+    """The lease by which brokers lead, and how well its engine answers."""
+
+    ttl_ms: int
+    margin_ms: int
+    rates: tuple[float, ...]
+    """Milliseconds that pass on the steady clock of each broker in one of trio's."""
+    slow: float
+    """Share of the requests that take long."""
+    slow_max_ms: int
+    lost: float
+    """Share of the answers that are lost, and of the requests."""
+
+
+@attrs.frozen(kw_only=True)
 class ReplicaScenario:
     """Everything that one seed decides about a simulation of replicas."""
 
@@ -85,3 +104,5 @@ class ReplicaScenario:
     sync_max_ms: int = 0
     transfer_size: int = 1 << 20
     """Bytes of a frame between replicas."""
+    lease: LeasePlan | None = None
+    """None: an operator says who leads."""

@@ -10,6 +10,7 @@ from collections import Counter
 from itertools import filterfalse
 from random import Random
 
+import attrs
 import trio
 
 from timermq.client.history import ClockStep, Event, Fault, Start
@@ -25,11 +26,14 @@ from ..staged.staged_bulk import BulkLedger
 from ..staged.staged_client import StagedClient
 from ..staged.staged_clock import StagedClock
 from ..steps import ClientPlan
+from .lease_rule import LeaseRule
 from .operator import Operator
 from .replica_lines import ReplicaLines, ReplicaRoute
 from .replica_log import NAMES, log_of
-from .replica_process import ReplicaNode, ReplicaProcess, new_disk
-from .replica_scenario import Blow, ReplicaFault, ReplicaScenario
+from .replica_process import ReplicaNode, ReplicaProcess, is_over_here, new_disk
+from .replica_scenario import Blow, LeasePlan, ReplicaFault, ReplicaScenario
+from .shown_records import ShownRecords
+from .staged_etcd import StagedEtcd
 
 WHO = "world"
 TOLD_OF_RIVALS = frozenset({"fenced: another replica leads", "another master leads"})
@@ -41,6 +45,9 @@ LOOKS_MAX = 900
 """Looks until one broker leads and all others are in sync with it."""
 LATE_SECONDS = 60.0
 """What waits longer than messages ask for: clocks differ, and brokers have just begun."""
+SUCCESSION_SECONDS = 40.0
+"""Until a broker has taken the lease of one that is gone, if any may."""
+HOLDER_LOOK_SECONDS = 0.05
 DRAIN_SECONDS = 30.0
 """Between two looks whether anything waits."""
 
@@ -57,7 +64,7 @@ class ReplicaWorld:
         """The broken promises so far."""
         self.counts = Counter[str]()
         """The events by name, and their counts."""
-        self.is_dying = False
+        self._is_ending = False
         self._scenario = scenario
         self._events: list[Event] = []
         self._clock = StagedClock()
@@ -68,8 +75,18 @@ class ReplicaWorld:
             scenario.network,
             self.counts,
         )
+        self._etcd = None if scenario.lease is None else self._new_etcd(scenario.lease)
         self._nodes = [self._node(number) for number in range(scenario.brokers)]
         self._operator = Operator(self._nodes)
+        self._shown = ShownRecords(
+            self._nodes, self._operator.in_sync, scenario.store.mapped_file_size_commit_log
+        )
+        self._lease_rule = LeaseRule(self._nodes)
+        for node in self._nodes:
+            node.on_put = self._lease_rule.wrote
+        if scenario.is_confirmed:
+            for node in self._nodes:
+                node.on_get, node.before_loss = self._shown.look, self._shown.note_before_loss
         self._lost: set[str] = set()
         """Names of the messages of which a record was lost."""
         self._ledger = BulkLedger(self._tell, self.complain, self.counts)
@@ -89,11 +106,21 @@ class ReplicaWorld:
             tell=self._tell,
             complain=self.complain,
             follow=self._lines.ports[0].address if number else None,
+            etcd=self._etcd,
         )
+
+    def _new_etcd(self, plan: LeasePlan) -> StagedEtcd:
+        draw = Random(f"etcd of {self._scenario.seed}")  # noqa: S311 - a plan, not a secret
+        return StagedEtcd(draw, plan, self._scenario.network, self.counts)
 
     def complain(self, fault: str) -> None:
         """Take note of something that must not happen."""
         self.faults.append(f"at {trio.current_time():.3f} s: {fault}")
+
+    @property
+    def is_dying(self) -> bool:
+        """Whether the process whose task runs now is over, or all is."""
+        return self._is_ending or is_over_here()
 
     def expects_error(self, event: str) -> bool:
         """Whether a broker rightly logs an error: that another one leads."""
@@ -112,6 +139,8 @@ class ReplicaWorld:
         self._begin()
         self._clients = [self._client(plan) for plan in self._scenario.clients]
         async with trio.open_nursery() as brokers:
+            if self._etcd is not None:
+                brokers.start_soon(self._etcd.serve)
             for node in self._nodes:
                 node.may_run.set()
                 brokers.start_soon(self._keep, node)
@@ -121,7 +150,7 @@ class ReplicaWorld:
                     nursery.start_soon(client.run)
             await trio.sleep_until(self._scenario.duration_ms / 1000)
             await self._finish()
-            self.is_dying = True
+            self._is_ending = True
             brokers.cancel_scope.cancel()
 
     def _begin(self) -> None:
@@ -164,8 +193,12 @@ class ReplicaWorld:
         elif fault.blow is Blow.SILENCE:
             self._count("silences")
             self._lines.fall_silent(fault.down_ms / 1000)
+        elif fault.blow is Blow.AWAY:
+            nursery.start_soon(self._leave_etcd, fault.down_ms)
         elif leader is None:
             self._count("none leads")
+        elif fault.blow is Blow.PARTED:
+            nursery.start_soon(self._part, fault, leader)
         elif fault.blow is Blow.DEMOTE:
             for follower in self._operator.in_sync(leader)[:1]:
                 self._count("handovers")
@@ -184,6 +217,23 @@ class ReplicaWorld:
         await trio.sleep(down_ms / 1000)
         self._lines.heal()
 
+    async def _leave_etcd(self, down_ms: int) -> None:
+        assert self._etcd is not None
+        self._count("etcd away")
+        self._etcd.go_away()
+        await trio.sleep(down_ms / 1000)
+        self._etcd.is_away = False
+
+    async def _part(self, fault: ReplicaFault, leader: ReplicaNode) -> None:
+        """Let the master or a follower not reach the engine of the lease."""
+        assert self._etcd is not None
+        others = [one for one in self._nodes if one is not leader]
+        node = leader if fault.hits_master else others[fault.count % len(others)]
+        self._count(f"parted from etcd: {'master' if node is leader else 'follower'}")
+        self._etcd.part(node.ports.number)
+        await trio.sleep(fault.down_ms / 1000)
+        self._etcd.parted.discard(node.ports.number)
+
     async def _split(self, fault: ReplicaFault, leader: ReplicaNode, nursery: trio.Nursery) -> None:
         """Two lead for a while."""
         if not self._operator.in_sync(leader):
@@ -191,16 +241,22 @@ class ReplicaWorld:
         self._count("splits")
         nursery.start_soon(self._cut_lines, fault.down_ms)
         await trio.lowlevel.checkpoint()
+        if self._etcd is not None:
+            nursery.start_soon(self._part, attrs.evolve(fault, hits_master=True), leader)
+            return
         await self._promote(fault, [one for one in self._nodes if one is not leader], nursery)
 
     async def _strike_master(self, fault: ReplicaFault, leader: ReplicaNode) -> None:
         blow = fault.blow
-        promotes = fault.promotes or blow in (Blow.POWER, Blow.DISK)
+        promotes = fault.promotes or blow in (Blow.POWER, Blow.DISK) or self._etcd is not None
         if promotes and not self._operator.in_sync(leader):
             # The only one that has all, for certain.
             blow, promotes = Blow.KILL, False
         self._count(f"master: {blow.value}" + (", promoted" if promotes else ""))
         await self._end(fault, leader, blow)
+        if self._etcd is not None:
+            await self._strike_successor(fault)
+            promotes = False
         if not promotes:
             await trio.sleep(fault.down_ms / 1000)
             leader.may_run.set()
@@ -215,6 +271,20 @@ class ReplicaWorld:
         if promoted is not None and (blow is Blow.DISK or fault.count % 2):
             leader.follow = promoted.ports.address
         leader.may_run.set()
+
+    async def _strike_successor(self, fault: ReplicaFault) -> None:
+        """Kill the broker that takes the lease, while it begins to lead."""
+        if not fault.kills_promoted:
+            return
+        with trio.move_on_after(SUCCESSION_SECONDS):
+            holders: list[ReplicaNode] = []
+            while not holders:
+                await trio.sleep(HOLDER_LOOK_SECONDS)
+                holders = [one for one in self._nodes if _holds_lease(one)]
+            for node in holders:
+                if node.process is not None:
+                    self._count("successors struck")
+                    await node.process.kill_after(fault.kills_promoted)
 
     async def _strike_follower(self, fault: ReplicaFault, leader: ReplicaNode) -> None:
         followers = [one for one in self._nodes if one is not leader]
@@ -270,6 +340,8 @@ class ReplicaWorld:
 
     async def _finish(self) -> None:
         self._lines.calm()
+        if self._etcd is not None:
+            self._etcd.calm()
         for node in self._nodes:
             node.may_run.set()
         if await self._settled() is None:
@@ -281,13 +353,20 @@ class ReplicaWorld:
         leader = self._operator.leader()
         if leader is not None:
             # What a follower believes shows when it leads.
-            await self._operator.demote(leader, self._operator.in_sync(leader)[0])
-            await self._point_to(self._operator.leader())
+            await self._hand_over(leader)
             await self._drain()
         self._compare_logs()
         await self._client(
             ClientPlan(number=len(self._scenario.clients), coding=Coding.CBOR, steps=()), strays=0
         ).read_all()
+
+    async def _hand_over(self, leader: ReplicaNode) -> None:
+        """Let another broker lead: by a lease as soon as this one stops."""
+        if self._etcd is None:
+            await self._operator.demote(leader, self._operator.in_sync(leader)[0])
+            await self._point_to(self._operator.leader())
+        elif leader.broker is not None:
+            leader.broker.request_stop()
 
     async def _drain(self) -> None:
         """Wait until nothing waits any more on the one that leads; not for ever."""
@@ -303,7 +382,7 @@ class ReplicaWorld:
         for number in range(LOOKS_MAX):
             await trio.sleep(LOOK_SECONDS)
             leaders = self._operator.leaders()
-            if not leaders and number > LOOKS_MAX // 2:
+            if not leaders and number > LOOKS_MAX // 2 and self._etcd is None:
                 await self._operator.promote(self._nodes)
             if len(leaders) == 1:
                 others = self._operator.in_sync(leaders[0])
@@ -348,6 +427,8 @@ class ReplicaWorld:
             for copy in node.lost:
                 self._lost |= copy.names()
         self.counts["replicas: messages with lost records"] += len(self._lost)
+        self.counts["replicas: records shown, replicated"] += self._shown.judged
+        self.counts["replicas: batches judged by the lease"] += self._lease_rule.judged
         report = check({"history": enumerate(self._events, start=2)})
         return Outcome(
             scenario=self._scenario,
@@ -382,3 +463,7 @@ class ReplicaWorld:
 
     def _leading(self) -> list[int]:
         return [one.ports.number for one in self._operator.leaders()]
+
+
+def _holds_lease(node: ReplicaNode) -> bool:
+    return node.broker is not None and node.broker.lease is not None and node.broker.lease.leads

@@ -155,6 +155,31 @@ def test_readers_do_not_wait_where_this_broker_alone_is_enough() -> None:
     assert stage.followers.is_settled
 
 
+def test_readers_of_a_copy_wait_until_it_is_one() -> None:
+    """A broker that led may hold what no other has; a part of its master's log is on both."""
+    stage = scene(confirm=Confirm.REPLICATED, ha_listen_port=0)
+    stage.grow(100)
+    woken: list[str] = []
+    stage.followers.hold_reads_of_copy(lambda: woken.append("read"))
+    stage.followers.update()
+    assert not stage.followers.is_settled
+    stage.followers.follows()
+    stage.followers.follows()
+
+    assert stage.followers.is_settled
+    assert woken == ["read"]
+
+
+def test_readers_of_what_this_broker_alone_has_never_wait() -> None:
+    """With confirm=own nothing is held back."""
+    stage = scene(ha_listen_port=0)
+    stage.grow(100)
+    stage.followers.hold_reads_of_copy(lambda: None)
+    stage.followers.hold_reads(100, lambda: None)
+
+    assert stage.followers.is_settled
+
+
 async def test_a_guard_agrees_before_the_set_is_in_force() -> None:
     """What it is asked for counts from then on; what it does not agree to is not in force."""
     stage = scene(confirm=Confirm.REPLICATED, ha_listen_port=0)
