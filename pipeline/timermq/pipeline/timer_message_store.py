@@ -356,8 +356,8 @@ class TimerMessageStore:
         if erases:
             log.warning("wheel begins anew", from_ms=self.state.read_ms, to_ms=now_ms)
             self.files.erase(now_ms)
-        store, again, ahead = self.store, turn is not None, self._ahead.taken()
-        recovered = recover(self.files, store, self.options, now_ms, recounts=again, ahead=ahead)
+        store, runs, ahead = self.store, turn is not None, self._ahead.taken()
+        recovered = recover(self.files, store, self.options, now_ms, runs=runs, ahead=ahead)
         self.state.begin_anew(
             read_ms=recovered.read_ms,
             queue_offset=recovered.queue_offset,

@@ -178,7 +178,7 @@ def recover(
     options: TimerOptions,
     now_ms: int,
     *,
-    recounts: bool = False,
+    runs: bool = False,
     ahead: DoneReading | None = None,
 ) -> Recovered:
     """Bring wheel and timer log in line with the commit log, and say where to go on.
@@ -190,7 +190,8 @@ def recover(
         store: Opened and recovered.
         options: See ``TimerOptions``.
         now_ms: The wall clock.
-        recounts: Count the pending messages by topic again in any case.
+        runs: The service has run since the files were opened. Its pending messages are counted by
+            topic again; the seals of the timer log were compared at the start, and by the scrub.
         ahead: What was read of the commit log already; None: nothing.
 
     Raises:
@@ -203,7 +204,7 @@ def recover(
     tail_start = _tail_start(files, state, flush_pos)
     if state is not CheckpointState.OURS:
         files.timer_log.forget_seals()
-    elif not files.read_only:
+    elif not (files.read_only or runs):
         files.timer_log.repair()  # Tools tell what the files hold, damage and all.
     files.timer_log.recover(tail_start)
     files.timer_log.cut_unsound_tail(flush_pos)
@@ -268,10 +269,7 @@ def recover(
     timer_queue = store.queue(TIMER_TOPIC, 0)
     done.until_queue_offset = timer_queue.max_offset if timer_queue is not None else 0
     done.is_recounted = (
-        recounts
-        or not store.recovery.last_exit_ok
-        or decision.rebuild_wheel
-        or len(done.origins) > 0
+        runs or not store.recovery.last_exit_ok or decision.rebuild_wheel or len(done.origins) > 0
     )
     if done.is_recounted:
         done.until_slot_ms = max(done.until_slot_ms, _recount(files, store, read_ms, done))

@@ -199,7 +199,7 @@ async def test_a_promotion_remembers_a_roll_until_the_slot_of_what_it_rolled() -
     assert slots_of(rig).pass_by(read_ms=SLOT_MS + 2_000, queue_offset=2, scan_py=end)
     await rig.flush()
     service = rig.service
-    found = recover(service.files, rig.store, service.options, rig.clock.now_ms(), recounts=True)
+    found = recover(service.files, rig.store, service.options, rig.clock.now_ms(), runs=True)
 
     assert found.already_done.origins.tolist() == [0]
     assert rig.clock.now_ms() < slot_ms <= found.already_done.until_slot_ms
@@ -223,7 +223,7 @@ async def test_a_promotion_knows_what_rocketmq_delivered_before_the_follower_beg
     assert sum(live(rig).values()) == 1
     await rig.flush()
     service = rig.service
-    found = recover(service.files, rig.store, service.options, clock.now_ms(), recounts=True)
+    found = recover(service.files, rig.store, service.options, clock.now_ms(), runs=True)
 
     (record,) = (one for at, one in rig.store.newest_first(TIMER_TOPIC, "m0", unique=True))
     assert found.already_done.take_foreign(0, record)
