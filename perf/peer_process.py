@@ -51,7 +51,7 @@ class PeerServer:
         delay_ms: int = 0,
         connections: int = 4,
     ) -> Workload:
-        """A new load for the peer that runs, not begun yet."""
+        """A load for this peer, of one topic."""
         self.begin(topic)
         return Workload(
             dialect=self.dialect,
