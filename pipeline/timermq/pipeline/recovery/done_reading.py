@@ -128,7 +128,7 @@ class DoneReading:
             self._holes = [one for one in self._holes if one.end > scan_py]
 
     def gone(self) -> NDArray[np.int64]:
-        """Positions of records that wait no more, ascending: delivered, rolled or set aside.
+        """Positions of records that wait no more, ascending: delivered, rolled or quarantined.
 
         One that is cancelled is not among them: with its delete it counts as nothing already.
         """
