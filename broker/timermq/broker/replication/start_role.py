@@ -148,13 +148,14 @@ async def prepare_start(
         log.warning(
             "another replica leads", master=chosen.master, own_epoch=epoch, role=chosen.role.value
         )
-    if chosen.master in found:
+    if chosen.master is not None and chosen.master in found:
+        report = found[chosen.master]
         is_by_settings = options.lease is not None or (note is None and chosen == wanted)
         if not (chosen.role.is_master or is_by_settings):
-            chosen = await _with_id(calls, options, chosen, found[chosen.master], registered)
+            chosen = await _with_id(calls, options, chosen, report, registered)
         if chosen != wanted:
             # Or it would lead again at the next start, in an epoch that it has copied.
-            _keep(disk, root, note, chosen, found[chosen.master].last_epoch)
+            _keep(disk, root, note, chosen, report.last_epoch)
     if not chosen.role.is_master and chosen.master is not None:
         await _reconcile(disk, root, options, store_options, calls, chosen.master)
     return chosen.options(options)

@@ -56,7 +56,7 @@ class ShownSlots:
         return left[is_shown]
 
     def _look(self, due: Slots) -> None:
-        """Count again; what cannot be read is left for a promotion to tell."""
+        """Count what is gone; what cannot be read is left for a promotion to tell."""
         reading = self.ahead.caught_up()
         if reading is None:
             return
