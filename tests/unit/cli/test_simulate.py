@@ -63,6 +63,6 @@ def test_brokers_are_one_two_or_three() -> None:
 
 
 def test_a_lease_is_for_several_brokers() -> None:
-    """One broker leads without."""
+    """One broker leads without any lease."""
     with pytest.raises(UsageError, match="--lease: expected --brokers 2 or 3"):
         run(asked("--lease"))
