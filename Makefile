@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test simulate judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak soak-replicas starts
+.PHONY: help demo test simulate replicas judge damage planted crashes lint types mypy pyright check fuzz bench figures docs screenshots clean overload crowds soak soak-replicas starts
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -31,6 +31,15 @@ simulate: $(STAMP)  ## simulated days under faults, two processes: make simulate
 	$(BIN)/timermq simulate --seeds $(SEEDS) --jobs 2
 	$(BIN)/timermq simulate --brokers 2 --days 0.005 --seeds $(REPLICA_SEEDS) --jobs 2
 	$(BIN)/timermq simulate --brokers 3 --days 0.005 --seeds $(REPLICA_SEEDS) --jobs 2
+
+replicas: SEEDS ?= 1..1000
+replicas: DAYS ?= 1
+replicas: JOBS ?= 2
+replicas: RESULTS ?= .simulated-$(shell git rev-parse --short HEAD)
+replicas: $(STAMP)  ## days of two and three brokers, by an operator and by a lease; ended, it goes on where it was
+	@failed=0; for brokers in 2 3; do for lease in "" --lease; do \
+	nice $(BIN)/timermq simulate --brokers $$brokers $$lease --days $(DAYS) --seeds $(SEEDS) \
+	--jobs $(JOBS) --results $(RESULTS) || failed=1; done; done; exit $$failed
 
 judge: SEEDS ?= 1..1000
 judge: $(STAMP)  ## lives of a store, judged by its log alone: make judge SEEDS=1..10000

@@ -37,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, help="of the simulator; without: lives of the judge")
     parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument("--lease", action="store_true")
     parser.add_argument("--faults", nargs="*", type=FaultKind, default=())
     parser.add_argument("--seeds", nargs=2, type=int, required=True, help="first and last")
     parser.add_argument("--cpu-seconds", type=float, required=True, help="no seed begins after it")
@@ -45,7 +46,13 @@ def main() -> None:
     check_sources(args.below)
     look: Callable[[int], str | None] = judged
     if args.days is not None:
-        look = partial(simulated, days=args.days, faults=args.faults, brokers=args.brokers)
+        look = partial(
+            simulated,
+            days=args.days,
+            faults=args.faults,
+            brokers=args.brokers,
+            has_lease=args.lease,
+        )
     else:
         quieten()
     first, last = args.seeds
@@ -59,13 +66,19 @@ def main() -> None:
 
 
 def simulated(
-    seed: int, *, days: float, faults: Sequence[FaultKind], brokers: int = 1
+    seed: int,
+    *,
+    days: float,
+    faults: Sequence[FaultKind],
+    brokers: int = 1,
+    has_lease: bool = False,
 ) -> str | None:
     """What a seed of the simulator breaks; None: nothing."""
     # Not its package's attribute of that name, which is the verb.
     run: Any = importlib.import_module("timermq.simulator.run")
     run.CPU_SECONDS_MAX = ENDLESS_SECONDS
-    outcome = run.simulate(draw_plan(seed, days=days, faults=faults, brokers=brokers))
+    plan = draw_plan(seed, days=days, faults=faults, brokers=brokers, has_lease=has_lease)
+    outcome = run.simulate(plan)
     return in_short(outcome.faults) if outcome.faults else None
 
 

@@ -47,6 +47,8 @@ class Simulated:
     faults: tuple[FaultKind, ...] = ()
     """Of one broker; replicas have their own."""
     brokers: int = 1
+    lease: bool = False
+    """A lease says which of several brokers leads."""
 
 
 @attrs.frozen(kw_only=True)

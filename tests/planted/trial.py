@@ -100,6 +100,7 @@ def _run_seeds(proof: Simulated | Judged, copy: Path, seeds: tuple[int, int]) ->
     if isinstance(proof, Simulated):
         faults = (fault.value for fault in proof.faults)
         arguments += ["--days", f"{proof.days}", "--brokers", f"{proof.brokers}"]
+        arguments += ["--lease"] if proof.lease else []
         arguments += ["--faults", *faults]
     done = _python(arguments, copy)
     if done.returncode:

@@ -61,7 +61,7 @@ def test_a_lease_has_one_lead_and_nothing_is_lost(seed: int) -> None:
 
 
 def test_three_brokers_by_a_lease() -> None:
-    """As two."""
+    """Two of them are in sync with one that leads."""
     assert () == simulate(draw_replicas(1, brokers=3, days=DAYS, has_lease=True)).faults
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 import msgspec
 from rich.console import Console
@@ -21,10 +22,11 @@ from timermq.simulator.replicas.replica_scenario import ReplicaScenario
 from timermq.simulator.report import report_lines
 from timermq.simulator.run import simulate
 from timermq.simulator.scenario import FaultKind, Scenario
+from timermq.simulator.seed_results import SeedResults
 from timermq.simulator.seeds import SeedResult, draw_plan, run_seeds
 from timermq.simulator.shrinking import kind_of, shrink
 
-from .arguments import OneLineParser, add_json, count, positive
+from .arguments import OneLineParser, UsageError, add_json, count, positive
 from .output import print_json, print_table
 
 COLUMNS = ("seed", "digest", "crashes", "operations", "cpu_seconds", "broken")
@@ -53,6 +55,15 @@ def prepare_parser(parser: OneLineParser) -> None:
         default=1,
         help="brokers of one name, with faults of their own (default: 1)",
     )
+    parser.add_argument(
+        "--lease", action="store_true", help="which of several leads says a lease, no operator"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="FILE",
+        help="add the result of each seed to it; seeds in it that kept every promise are not run",
+    )
     parser.add_argument("--jobs", type=count, default=1, help="processes (default: 1)")
     parser.add_argument(
         "--history", metavar="FILE", help="write what everybody saw, of the last or failing seed"
@@ -62,13 +73,28 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the seeds; tell of each that fails at once, then print what came of all of them."""
-    results: list[SeedResult] = []
+    if args.lease and args.brokers == 1:
+        raise UsageError("simulate: argument --lease: expected --brokers 2 or 3, found one broker")
+    kept = _results_of(args)
+    results = [] if kept is None else list(kept.load(args.seeds))
+    known = {one.seed for one in results}
     with Progress(len(args.seeds), Console(stderr=True)) as progress:
+        for result in results:
+            progress.add(result)
+        if known:
+            progress.tell(f"{len(known)} seeds stand in {args.results}")
         for result in run_seeds(
-            args.seeds, days=args.days, faults=args.faults, jobs=args.jobs, brokers=args.brokers
+            [seed for seed in args.seeds if seed not in known],
+            days=args.days,
+            faults=args.faults,
+            jobs=args.jobs,
+            brokers=args.brokers,
+            has_lease=args.lease,
         ):
             results.append(result)
             progress.add(result)
+            if kept is not None:
+                kept.add([result])
             if result.faults:
                 progress.tell(f"{_command(args, result.seed)}: {result.faults[0]}")
             if args.json:
@@ -82,8 +108,19 @@ def run(args: argparse.Namespace) -> int:
         for name, number in sorted(progress.tally.counts.items()):
             print(f"{number:>9} {name}")
     shown = broken[0] if broken else results[-1]
+    if kept is not None and broken:
+        # Of many seeds the smallest plan may take hours.
+        for one in broken:
+            _tell(f"repeat it with: {_command(args, one.seed)}")
+        return 1
     if broken or args.history is not None:
-        scenario = draw_plan(shown.seed, days=args.days, faults=args.faults, brokers=args.brokers)
+        scenario = draw_plan(
+            shown.seed,
+            days=args.days,
+            faults=args.faults,
+            brokers=args.brokers,
+            has_lease=args.lease,
+        )
         outcome = _shrunk(scenario, shown.faults) if broken else simulate(scenario)
         if args.history is not None:
             _write(args.history, outcome)
@@ -93,6 +130,18 @@ def run(args: argparse.Namespace) -> int:
             print("\n".join(report_lines(outcome)), file=file)
             _tell(f"repeat it with: {_command(args, shown.seed)}")
     return 1 if broken else 0
+
+
+def _results_of(args: argparse.Namespace) -> SeedResults | None:
+    if args.results is None:
+        return None
+    run_with = {
+        "days": float(args.days),
+        "brokers": args.brokers,
+        "lease": args.lease,
+        "faults": ",".join(sorted(kind.value for kind in args.faults)),
+    }
+    return SeedResults(args.results, run_with)
 
 
 def _print_results(results: list[SeedResult], broken: list[SeedResult]) -> None:
@@ -136,6 +185,8 @@ def _command(args: argparse.Namespace, seed: int) -> str:
         words.append(f"--days {args.days:g}")
     if args.brokers != 1:
         words.append(f"--brokers {args.brokers}")
+    if args.lease:
+        words.append("--lease")
     if args.faults != ALL_FAULTS:
         names = ",".join(kind.value for kind in FaultKind if kind in args.faults)
         words.append(f"--faults {names or 'none'}")

@@ -39,7 +39,12 @@ class SeedResult:
 
 
 def draw_plan(
-    seed: int, *, days: float, faults: Collection[FaultKind], brokers: int = 1
+    seed: int,
+    *,
+    days: float,
+    faults: Collection[FaultKind],
+    brokers: int = 1,
+    has_lease: bool = False,
 ) -> Scenario | ReplicaScenario:
     """The plan of a seed: of one broker, or of replicas.
 
@@ -48,18 +53,25 @@ def draw_plan(
         days: Virtual days.
         faults: The faults of one broker; replicas have their own.
         brokers: 1, 2 or 3.
+        has_lease: Whether a lease says which of several leads, in place of an operator.
     """
     if brokers == 1:
         return draw_scenario(seed, days=days, faults=faults)
-    return draw_replicas(seed, brokers=brokers, days=days)
+    return draw_replicas(seed, brokers=brokers, days=days, has_lease=has_lease)
 
 
 def run_seed(
-    seed: int, *, days: float, faults: Collection[FaultKind], brokers: int = 1
+    seed: int,
+    *,
+    days: float,
+    faults: Collection[FaultKind],
+    brokers: int = 1,
+    has_lease: bool = False,
 ) -> SeedResult:
     """Draw a seed and carry it out."""
     begun = time.process_time()
-    outcome = simulate(draw_plan(seed, days=days, faults=faults, brokers=brokers))
+    plan = draw_plan(seed, days=days, faults=faults, brokers=brokers, has_lease=has_lease)
+    outcome = simulate(plan)
     return SeedResult(
         seed=seed,
         digest=outcome.digest,
@@ -79,6 +91,7 @@ def run_seeds(
     faults: Collection[FaultKind],
     jobs: int = 1,
     brokers: int = 1,
+    has_lease: bool = False,
 ) -> Iterator[SeedResult]:
     """Results as they come: with several processes not in the order of the seeds.
 
@@ -88,8 +101,11 @@ def run_seeds(
         faults: What may go wrong.
         jobs: Processes.
         brokers: Brokers of one name.
+        has_lease: Whether a lease says which of several leads.
     """
-    run = partial(run_seed, days=days, faults=frozenset(faults), brokers=brokers)
+    run = partial(
+        run_seed, days=days, faults=frozenset(faults), brokers=brokers, has_lease=has_lease
+    )
     if jobs == 1:
         yield from map(run, seeds)
         return

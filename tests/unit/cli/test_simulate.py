@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from timermq.cli.arguments import OneLineParser, UsageError
-from timermq.cli.simulate import prepare_parser
+from timermq.cli.simulate import prepare_parser, run
 from timermq.simulator.draw import ALL_FAULTS
 from timermq.simulator.scenario import FaultKind
 
@@ -60,3 +60,9 @@ def test_brokers_are_one_two_or_three() -> None:
     assert [asked().brokers, asked("--brokers", "2").brokers] == [1, 2]
     with pytest.raises(UsageError):
         asked("--brokers", "4")
+
+
+def test_a_lease_is_for_several_brokers() -> None:
+    """One broker leads without any lease."""
+    with pytest.raises(UsageError, match="--lease: expected --brokers 2 or 3"):
+        run(asked("--lease"))

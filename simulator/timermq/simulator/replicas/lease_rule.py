@@ -18,7 +18,7 @@ class LeaseRule:
     """Batches that the rule was held against."""
 
     def wrote(self, node: ReplicaNode) -> None:
-        """A broker has written."""
+        """Take note of a batch that a broker has written."""
         self.judged += 1
         for other in self.nodes:
             lease = None if other.broker is None else other.broker.lease

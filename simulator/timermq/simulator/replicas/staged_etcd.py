@@ -84,7 +84,7 @@ class StagedEtcd:
         self.parted.clear()
 
     async def serve(self) -> None:
-        """Answer until cancelled."""
+        """Answer all brokers until it is cancelled."""
         listener = self._network.listen()
         async with trio.open_nursery() as nursery:
             while True:
