@@ -5,10 +5,10 @@ filling a store with ten million messages takes five; the peers take as long aga
 some three. Do nothing else meanwhile.
 
 Run: ``python perf/record.py questions``; ``--scale 0.1`` asks with less, ``--asks 3`` asks the
-quick questions three times, ``--keep`` writes results/questions.json (replication.json). Names of questions
-(``questions steady idle``) ask these again, and leave the other kept answers as they are. ``peers``
-asks redis and beanstalkd too, where these are installed: the figures stand side by side, at equal
-durability.
+quick questions three times, ``--keep`` writes results/questions.json, or replication.json. Names of
+questions (``questions steady idle``) ask these again, and leave the other kept answers as they are.
+``peers`` asks redis and beanstalkd too, where these are installed: the figures stand side by side,
+at equal durability.
 """
 
 from __future__ import annotations

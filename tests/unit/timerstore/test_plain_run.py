@@ -1,5 +1,6 @@
-"""Runs of plain records: what they hold are records, they end before what is odd, and no reader of
-their properties finds another thing than one that reads a text at a time.
+"""Runs of plain records: what they hold are records, and they end before what is odd.
+
+Their properties tell what those of single records tell.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ COLUMNS_COUNT_MIN = 128
 """Fewer records are read one by one in less time."""
 
 COPY_PAUSE_S = 0.02
-"""Time in which entries gather while the log is a copy: nothing is delivered then, and what is being
-copied comes first."""
+"""Time in which entries gather while the log is a copy: nothing is delivered then, and what is
+being copied comes first."""
 
 log = structlog.get_logger("timermq.pipeline.stages.enqueue_get")
 
