@@ -60,12 +60,12 @@ class CopiedRun:
 
     @property
     def size(self) -> int:
-        """Bytes of all records."""
+        """Bytes that all records take."""
         return self.records.size
 
     @property
     def store_ms(self) -> int:
-        """Newest store time."""
+        """The newest store time, epoch milliseconds."""
         return int(self.records.heads["store_ms"].max())
 
     @cached_property
@@ -103,10 +103,11 @@ class CopiedRun:
         """
         units = self._units[rows]
         if levels_ms is not None:
-            texts, stores_ms = self.records.property_texts, self.records.heads["store_ms"]
+            texts = self.records.property_texts
+            stores_ms: list[int] = self.records.heads["store_ms"].tolist()
+            numbers: list[int] = rows.tolist()
             units.view(UNIT.dtype)["tags_code"] = [
-                unit_tags_code(texts[row], True, store_ms, levels_ms)
-                for row, store_ms in zip(rows.tolist(), stores_ms[rows].tolist(), strict=True)
+                unit_tags_code(texts[row], True, stores_ms[row], levels_ms) for row in numbers
             ]
         return units
 
@@ -116,7 +117,8 @@ class CopiedRun:
         if len(set(names)) == 1:
             topics = names[:1] * len(self)
         else:
-            topics = [names[number] for number in self.target_of.tolist()]
+            target_of: list[int] = self.target_of.tolist()
+            topics = [names[number] for number in target_of]
         return self.properties.key_hashes(topics)
 
 

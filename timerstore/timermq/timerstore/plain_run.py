@@ -108,7 +108,7 @@ class PlainRun:
 
     @property
     def size(self) -> int:
-        """Bytes of all records."""
+        """Bytes that all records take."""
         return int(self.block.ends[-1] - self.block.starts[0])
 
     @property
@@ -123,7 +123,7 @@ class PlainRun:
 
     @cached_property
     def property_texts(self) -> list[bytes]:
-        """The same, cut out."""
+        """The property texts, cut out of the bytes."""
         return self.properties.each()
 
     @cached_property
@@ -137,7 +137,7 @@ class PlainRun:
         return rows[0].tobytes() if rows is not None and bool((rows == rows[0]).all()) else None
 
     def record(self, row: int) -> bytes:
-        """The bytes of one record."""
+        """The bytes of a single record."""
         return self.block.data[int(self.block.starts[row]) : int(self.block.ends[row])]
 
 

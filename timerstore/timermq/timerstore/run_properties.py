@@ -107,8 +107,10 @@ class RunProperties:
 
     def _group_hashes(self, group: _Group, topics: Sequence[str]) -> KeyHashes:
         """The hashes of a group's keys; for positions there are the numbers of the records."""
-        rows = group.rows.tolist()
-        names = topics if len(rows) == len(topics) else [topics[row] for row in rows]
+        rows: list[int] = group.rows.tolist()
+        names: Sequence[str] = topics
+        if len(rows) < len(topics):
+            names = [topics[row] for row in rows]
         if group.columns is not None:
             fresh = FreshColumns.of(group.columns, names, group.rows, end=0, store_ms=0)
             if fresh is not None:
