@@ -100,6 +100,7 @@ clean:           ## remove what make made
 ASKS ?= 3
 figures: $(STAMP)  ## measure all that docs/performance.md shows: three hours, 12 GB of disk
 	$(BIN)/python perf/record.py questions --asks $(ASKS) --keep
+	$(BIN)/python perf/record.py replication --asks $(ASKS) --keep
 	$(BIN)/python perf/record.py peers --keep
 	PYTHONPATH=tests $(BIN)/python perf/beside_rocketmq.py all --keep
 	$(BIN)/python perf/bench_burst_lateness.py --keep

@@ -120,6 +120,59 @@ def questions() -> list[str]:
     return lines
 
 
+REPLICATION_ROWS: Mapping[str, tuple[str, str]] = {
+    "steady followed": (
+        "the first question, with a follower",
+        "{per_second:,}/s, {cpu_us} µs of the master's CPU a message",
+    ),
+    "replication cost": (
+        "what the follower takes of the rate without one, in the same run",
+        "{alone_cpu_us} µs of CPU a message become {cpu_us}; calibration {alone_calibration_ms} "
+        "and {calibration_ms} ms",
+    ),
+    "sync replicated": (
+        "50 connections, each answer after the follower has the message",
+        "{per_second:,}/s, {cpu_us} µs of the master's CPU a message, calibration "
+        "{calibration_ms} ms",
+    ),
+    "burst followed": (
+        "{messages:,} of one instant: from the last arrival until the follower has all",
+        "delivered at {per_second:,}/s; {behind_bytes:,} bytes of {burst_mb} MB were missing then",
+    ),
+    "catch-up": (
+        "an empty follower: log copied for a second of its CPU, bodies of 1 KiB",
+        "{seen_mb_per_second} MB/s, {cpu_s_per_gb} s of CPU a GB, with all timers linked "
+        "{timers_cpu_s_per_gb} s; of the master {master_cpu_s_per_gb} s; calibration "
+        "{calibration_ms} ms",
+    ),
+}
+"""What each question asks, and what was seen."""
+
+
+def replication() -> list[str]:
+    """The cost of a follower, and how it keeps up."""
+    result = kept("replication")
+    found = {answer["question"]: answer for answer in result["answers"]}
+    lines = [
+        _of(result),
+        "",
+        "| question | floor | figure | | as seen |",
+        "| --- | ---: | ---: | --- | --- |",
+    ]
+    for question, texts in REPLICATION_ROWS.items():
+        answer = found[question]
+        asks, seen = (text.format_map(answer) for text in texts)
+        cells = (
+            f"**{question}**: {asks}",
+            "" if answer["floor"] is None else f"{answer['floor']:,g}",
+            f"{_number(answer['value'])}{_cross(answer['passes'])}",
+            answer["unit"],
+            f"{seen}, {_repeats(answer)}" if "asked" in answer else seen,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def peers() -> list[str]:
     """A table of the servers side by side for each durability."""
     result = kept("peers")
@@ -384,6 +437,7 @@ def _megabytes(size: int) -> str:
 
 TABLES: Mapping[str, Callable[[], Sequence[str]]] = {
     "questions": questions,
+    "replication": replication,
     "peers": peers,
     "pending": pending,
     "promises": promises,

@@ -1,13 +1,14 @@
 """What does ``timermq bench`` answer on this machine? For the tables of docs/performance.md.
 
-All nine questions, asked once at scale 1, take some twelve minutes, of which filling a store with
-ten million messages takes five; the peers take as long again. Do nothing else meanwhile.
+All questions but that of replication, asked once at scale 1, take some twelve minutes, of which
+filling a store with ten million messages takes five; the peers take as long again, ``replication``
+some three. Do nothing else meanwhile.
 
 Run: ``python perf/record.py questions``; ``--scale 0.1`` asks with less, ``--asks 3`` asks the
-quick questions three times, ``--keep`` writes results/questions.json. Names of questions
-(``questions steady idle``) ask these again, and leave the other kept answers as they are. ``peers``
-asks redis and beanstalkd too, where these are installed: the figures stand side by side, at equal
-durability.
+quick questions three times, ``--keep`` writes results/questions.json, or replication.json. Names of
+questions (``questions steady idle``) ask these again, and leave the other kept answers as they are.
+``peers`` asks redis and beanstalkd too, where these are installed: the figures stand side by side,
+at equal durability.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ from timermq.bench.repeats import ask_repeatedly
 from timermq.cli.bench import QUESTIONS
 
 Answer = dict[str, Any]
+
+APART = "replication"
+"""The question whose answers stand in a file of their own."""
+
+ASKED = [name for name in QUESTIONS if name != APART]
 
 _NOW = frozenset({"commit", "calibration_ms"})
 """What may differ between answers of one table: each says its own."""
@@ -70,8 +76,8 @@ def peers(load: Load) -> list[Answer]:
 def main() -> None:
     """Ask, print and perhaps keep."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("record", choices=("questions", "peers"))
-    parser.add_argument("names", nargs="*", choices=[*QUESTIONS, "all"], default="all")
+    parser.add_argument("record", choices=("questions", "peers", APART))
+    parser.add_argument("names", nargs="*", choices=[*ASKED, "all"], default="all")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--asks", type=int, default=1, help="repeats of each quick question")
     parser.add_argument("--keep", action="store_true", help="keep this result in results/")
@@ -81,9 +87,10 @@ def main() -> None:
         answers = peers(load)
         print_peers(answers)
         report("peers", {"scale": args.scale, "answers": answers}, keep=args.keep)
-    elif "all" in args.names:
-        answers = questions(load, list(QUESTIONS), args.asks)
-        report("questions", {"scale": args.scale, "answers": answers}, keep=args.keep)
+    elif args.record == APART or "all" in args.names:
+        names = [APART] if args.record == APART else ASKED
+        answers = questions(load, names, args.asks)
+        report(args.record, {"scale": args.scale, "answers": answers}, keep=args.keep)
     else:
         _ask_anew(load, args.names, args.asks, keep=args.keep, refuse=parser.error)
 

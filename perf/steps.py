@@ -6,6 +6,8 @@
 - deliver: its record read, and put on its topic
 - pull: what was delivered read, 32 messages at once
 - cancel: a message put into a store with a key index, and cancelled
+- copy: bytes of a master's log taken by a follower: to log, queues and key index, and to what is
+  read ahead of a promotion
 
 ``bench_steps.py`` measures their CPU, ``instructions.py`` counts their instructions. Run alone,
 this module repeats steps: ``python perf/steps.py append=3 --count 1000``.
@@ -34,6 +36,7 @@ from timermq.pipeline.admission.flow_control import FlowControl
 from timermq.pipeline.clock.clock import WatchedClock
 from timermq.pipeline.records.cancel_verdict import Verdict, Wanted
 from timermq.pipeline.records.timer_record import TIMER_TOPIC
+from timermq.pipeline.recovery.done_reading import DoneReading
 from timermq.pipeline.stages.due_columns import due_columns
 from timermq.pipeline.stages.enqueue_get import EnqueueGet
 from timermq.pipeline.stages.enqueue_put import EnqueuePut
@@ -49,6 +52,8 @@ from timermq.timerstore.store_options import StoreOptions
 
 NOW_MS = 1_700_000_000_000
 BATCH = 256
+COPY_ROUNDS = 8
+"""Rounds of messages in the log that is copied: more than any run asks for."""
 PULL_COUNT = 32
 """Messages that a client asks for at once, unless it says otherwise."""
 PULL_SIZE = 256 << 10
@@ -79,20 +84,13 @@ class Workbench:
     session: Session
     frames: list[bytes]
     """Of a producer that has sent many before: its numbers have the same digits for a while."""
+    follower: MessageStore | None = None
+    """Gets copies of a log that is longer than its own."""
 
     @classmethod
     def at(cls, root: Path, count: int, *, indexed: bool = False) -> Workbench:
         """A new store, for steps of ``count`` messages; with a key index or without."""
-        options = StoreOptions(
-            mapped_file_size_commit_log=64 << 20,
-            message_index_enable=indexed,
-            max_hash_slot_num=500_000,
-            max_index_num=2_000_000,
-            max_message_size=4096,
-        )
-        store = MessageStore.open(
-            OsDisk(), str(root), options, now_ms=lambda: NOW_MS, store_host=bytes(8)
-        )
+        store = _store(root, indexed=indexed)
         service = TimerMessageStore(store, OPTIONS, FixedClock())
         endpoint = Endpoint(
             listeners=(), address=ADDRESS, listen=ADDRESS, namesrv_listen=None, store_host=bytes(8)
@@ -117,6 +115,16 @@ class Workbench:
         return cls(
             service, count, broker.dispatcher, session, list(workload.dialect.puts(workload, 1_000))
         )
+
+    @classmethod
+    def with_follower(cls, root: Path, count: int) -> Workbench:
+        """One with messages for ``COPY_ROUNDS`` rounds, and an empty follower."""
+        bench = cls.at(root / "master", count)
+        for _ in range(COPY_ROUNDS):
+            bench.append()
+        follower = _store(root / "follower", indexed=True)
+        follower.park("a copy")
+        return attrs.evolve(bench, follower=follower)
 
     def send(self) -> int:
         """Receive the messages in frames, 256 at once, put and answer them."""
@@ -198,6 +206,25 @@ class Workbench:
                 offset = found.next_offset
         return count
 
+    def copy(self) -> int:
+        """Copy the next messages of the log, as one frame."""
+        log, follower = self.service.store.commit_log, self.follower
+        if follower is None or follower.index is None:
+            raise RuntimeError("steps: expected a follower with an index")
+        start, size = follower.commit_log.max_offset, log.max_offset // COPY_ROUNDS
+        reading = DoneReading(follower, start)
+        follower.log_copy.on_run = reading.take_run
+        try:
+            follower.log_copy.append(start, log.read(start, size)).send(None)
+        except StopIteration as returned:
+            end = int(returned.value)
+        else:
+            raise RuntimeError("steps: expected a copy that waits for nothing")
+        follower.index.catch_up()
+        if (reading.end, end, follower.log_copy.copied % self.count) != (end, start + size, 0):
+            raise RuntimeError("steps: expected whole rounds that were read ahead")
+        return end
+
     def cancel(self) -> int:
         """Put more messages, and cancel each by its unique key."""
         commit_log, cancellation = self.service.store.commit_log, self.service.cancellation
@@ -219,7 +246,21 @@ STEPS: Mapping[str, Callable[[Workbench], int]] = {
     "deliver": Workbench.deliver,
     "pull": Workbench.pull,
     "cancel": Workbench.cancel,
+    "copy": Workbench.copy,
 }
+
+
+def _store(root: Path, *, indexed: bool) -> MessageStore:
+    options = StoreOptions(
+        mapped_file_size_commit_log=64 << 20,
+        message_index_enable=indexed,
+        max_hash_slot_num=500_000,
+        max_index_num=2_000_000,
+        max_message_size=4096,
+    )
+    return MessageStore.open(
+        OsDisk(), str(root), options, now_ms=lambda: NOW_MS, store_host=bytes(8)
+    )
 
 
 def _message(number: int) -> Message:
@@ -259,7 +300,8 @@ def main() -> None:
         bench = Workbench.at(Path(folder), args.count)
         bench.append()
         indexed = Workbench.at(Path(folder) / "indexed", args.count, indexed=True)
-        benches = {"cancel": indexed}
+        copied = Workbench.with_follower(Path(folder) / "copied", args.count)
+        benches = {"cancel": indexed, "copy": copied}
         work = {name: partial(step, benches.get(name, bench)) for name, step in STEPS.items()}
         repeat(work, args.steps)
 

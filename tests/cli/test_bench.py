@@ -29,7 +29,9 @@ ANSWERS = [
     "ready after kill -9",
     "idle",
     "steady followed",
+    "replication cost",
     "sync replicated",
+    "burst followed",
     "catch-up",
 ]
 
@@ -100,7 +102,7 @@ def test_instructions_have_not_grown() -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    steps = {"send", "append", "enqueue", "deliver", "pull", "cancel"}
+    steps = {"send", "append", "enqueue", "deliver", "pull", "cancel", "copy"}
     assert steps == set(json.loads(done.stdout))
 
 
@@ -111,6 +113,7 @@ def test_instructions_have_not_grown() -> None:
         ("bench_burst_lateness.py", ("--count", "500"), "neighbours"),
         ("bench_pending_cost.py", ("--most", "10000", "--count", "200"), "points"),
         ("bench_promises.py", ("--count", "300", "--rounds", "2", "--cpu-only"), "costs"),
+        ("record.py", ("replication", "--scale", "0.003"), "answers"),
         ("record.py", ("questions", "sync", "--scale", "0.01", "--asks", "2"), "answers"),
     ],
 )

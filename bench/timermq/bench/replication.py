@@ -1,113 +1,124 @@
-"""What a follower costs its master, and how fast one that is empty catches up.
+"""What a follower costs its master, whether it keeps up, and how fast an empty one catches up.
 
 Master, follower and load share this machine: the follower takes as much of it as the master. So the
-rates are those of the master's CPU, as in the other questions.
+rates are those of one broker's CPU, as in the other questions: of the master's, and of the
+follower's where it catches up.
 """
 
 from __future__ import annotations
 
-import json
-import socket
+import multiprocessing
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from functools import partial
 
-from timermq.remoting.codes import RequestCode
-from timermq.remoting.command import Command
-from timermq.remoting.connection import FrameConnection
+import attrs
 
-from .broker_process import BrokerProcess, broker_process
-from .load import send
+from .broker_process import broker_process
+from .calibration import calibration
+from .followed import (
+    LOOK_SECONDS,
+    followed_broker,
+    progress_of,
+    wait_level,
+    wait_linked,
+    wait_timers,
+)
+from .load import pull, send
+from .measure import cpu_seconds
 from .question import Figure, Load
-from .rates import FAR_DELAY_MS, SYNC_MESSAGES, metered, steady, sync_rate
+from .rates import FAR_DELAY_MS, PULL_TIMEOUT, SYNC_MESSAGES, steady, sync_rate
 from .server import free_port
 
+COST_MAX = 25.0
+"""Percent of the throughput that an asynchronous follower may take."""
+SYNC_FLOOR = 15_000
+BURST_MESSAGES = 1_000_000
+BURST_SAMPLE = 50
+"""This part of the burst is sent before, to learn how fast the machine loads it …"""
+BURST_PATIENCE = 2.0
+"""… and it is due when it could have been loaded so often."""
+BURST_LEVEL_S = 1.0
+"""Seconds after a burst until the follower has all of it."""
 CATCH_UP_MESSAGES = 400_000
 CATCH_UP_BODY = 1_024
-ANSWER_SECONDS = 30.0
-LINK_SECONDS = 60.0
-LOOK_SECONDS = 0.01
+CATCH_UP_FLOOR = 300.0
 SYNC_SETTINGS = ("broker_role=SYNC_MASTER", "in_sync_replicas=2", "slave_timeout_ms=30000")
 
 
 def replication(load: Load) -> list[Figure]:
-    """Steady sends with a follower, answers that wait for it, and an empty one that catches up."""
-    followed = steady(load, start=followed_broker)
+    """Steady sends, answers that wait for a follower, a burst, and an empty follower."""
     awaited = sync_rate(
         load.messages(SYNC_MESSAGES // 3),
         partial(followed_broker, SYNC_SETTINGS),
         "sync replicated",
-        None,
+        SYNC_FLOOR,
     )
-    return [
-        *(_renamed(figure, "steady followed") for figure in followed),
-        *awaited,
-        _catch_up(load),
-    ]
+    return [*_cost(load), *awaited, _burst(load), _catch_up(load)]
 
 
-def _renamed(figure: Figure, question: str) -> Figure:
-    """The figure under another name, with no floor."""
-    return Figure(
-        question=question, value=figure.value, unit=figure.unit, floor=None, facts=figure.facts
+def _cost(load: Load) -> list[Figure]:
+    """Steady sends with a follower, and the part of the rate without one that it takes."""
+    (alone,) = steady(load)
+    (followed,) = steady(load, start=followed_broker)
+    followed = attrs.evolve(followed, question="steady followed", floor=None)
+    cost = Figure(
+        question="replication cost",
+        value=100 * (1 - followed.value / alone.value),
+        unit="% of the throughput",
+        floor=COST_MAX,
+        facts={
+            "cpu_us": followed.facts["cpu_us"],
+            "alone_cpu_us": alone.facts["cpu_us"],
+            "alone_calibration_ms": alone.facts["calibration_ms"],
+            "calibration_ms": followed.facts["calibration_ms"],
+        },
     )
+    return [followed, cost]
 
 
-@contextmanager
-def followed_broker(settings: Sequence[str] = ()) -> Generator[BrokerProcess]:
-    """A master that a follower follows; both are gone afterwards."""
-    listening = (*settings, f"ha_listen_port={free_port()}")
-    with broker_process(settings=listening) as master, follower_of(master):
-        yield master
-
-
-@contextmanager
-def follower_of(master: BrokerProcess) -> Generator[BrokerProcess]:
-    """A follower that is linked and has everything."""
-    host, port = master.address
-    with broker_process(follow=f"{host}:{port}") as follower:
-        wait_caught_up(master)
-        yield follower
-
-
-def wait_caught_up(master: BrokerProcess) -> tuple[float, int]:
-    """Wait until the one follower has the whole log; seconds from its link on, and its bytes.
-
-    Raises:
-        TimeoutError: It has not linked, or has got nothing more, for too long.
-    """
-    frames, linked_at, left, size = FrameConnection(), 0.0, -1, 0
-    moved_at = time.perf_counter()
-    with socket.create_connection(master.address, timeout=ANSWER_SECONDS) as stream:
-        while left:
-            now = time.perf_counter()
-            found, size = _progress(stream, frames)
-            if found is not None and not linked_at:
-                linked_at = now
-            if found != left:
-                left, moved_at = -1 if found is None else found, now
-            if now - moved_at > LINK_SECONDS:
-                raise TimeoutError(f"bench: the follower lacks {left} bytes, and gets no more")
-            time.sleep(LOOK_SECONDS)
-    return max(time.perf_counter() - linked_at, LOOK_SECONDS), size
-
-
-def _progress(stream: socket.socket, frames: FrameConnection) -> tuple[int | None, int]:
-    """Bytes that the follower lacks, None before it is linked; and the end of the log."""
-    stream.sendall(frames.encode(Command(RequestCode.GET_BROKER_HA_STATUS)))
-    while True:
-        frames.receive_data(stream.recv(65_536))
-        for answer in frames.events():
-            status = json.loads(answer.body)
-            rows = status["haConnectionInfo"]
-            size = int(status["masterCommitLogMaxOffset"])
-            return (int(rows[0]["diff"]) if rows else None), size
+def _burst(load: Load) -> Figure:
+    """A burst of one instant: how long after its last message the follower has all of it."""
+    with followed_broker() as master:
+        workload = master.workload("BenchFollowedBurst", load.messages(BURST_MESSAGES))
+        part = max(workload.count // BURST_SAMPLE, 1)
+        sample = attrs.evolve(workload, topic="BenchSample", count=part, delay_ms=FAR_DELAY_MS)
+        loading_s = BURST_PATIENCE * send(sample) * workload.count / part
+        instant = time.time() + 3 + loading_s
+        workload = attrs.evolve(workload, deliver_ms=int(instant * 1000))
+        with multiprocessing.Pool(2) as pool:
+            sent_s = pool.apply_async(send, (workload,)).get()
+            loaded = wait_level(master)
+            if time.time() > instant:
+                raise RuntimeError("bench: loading took longer than expected, use a smaller count")
+            pulled = pool.apply_async(
+                pull, (workload, "bench", instant - time.time() + PULL_TIMEOUT)
+            )
+            arrived_at = pulled.get()[1]
+            looked_at, left = time.time(), progress_of(master)
+            level = wait_level(master)
+            level_at = time.time()
+        return Figure(
+            question="burst followed",
+            value=level_at - looked_at,
+            unit="s behind",
+            floor=BURST_LEVEL_S,
+            facts={
+                "messages": workload.count,
+                "behind_bytes": left.behind or 0,
+                "burst_mb": round((level.size - loaded.size) / 1e6),
+                "per_second": round(workload.count / (arrived_at - instant)),
+                "sent_per_second": round(workload.count / sent_s),
+            },
+        )
 
 
 def _catch_up(load: Load) -> Figure:
-    """The rate at which an empty follower gets the log, from its link on."""
+    """What an empty follower copies with a second of its CPU, until it has the whole log.
+
+    An empty broker's start costs as much CPU as the follower's: that of the master is left out.
+    """
     with broker_process(settings=(f"ha_listen_port={free_port()}",)) as master:
+        start_s = cpu_seconds(master.process_id)
         workload = master.workload(
             "BenchCatchUp",
             load.messages(CATCH_UP_MESSAGES),
@@ -116,17 +127,29 @@ def _catch_up(load: Load) -> Figure:
         )
         send(workload)
         host, port = master.address
-        with metered(master) as meter, broker_process(follow=f"{host}:{port}"):
-            seconds, size = wait_caught_up(master)
-        return Figure(
-            question="catch-up",
-            value=size / 1e6 / seconds,
-            unit="MB/s",
-            more_is_better=True,
-            facts={
-                "size_mb": round(size / 1e6),
-                "seconds": round(seconds, 3),
-                "master_cpu_ms_per_mb": round(meter.cpu_seconds * 1e9 / size, 3),
-                "calibration_ms": round(meter.calibration_ms, 2),
-            },
-        )
+        master_s = cpu_seconds(master.process_id)
+        with calibration() as calibrated, broker_process(follow=f"{host}:{port}") as follower:
+            linked, linked_at = wait_linked(master), time.perf_counter()
+            size = wait_level(master).size
+            seconds = max(time.perf_counter() - linked_at, LOOK_SECONDS)
+            cpu_s = max(cpu_seconds(follower.process_id) - start_s, LOOK_SECONDS)
+            master_s = cpu_seconds(master.process_id) - master_s
+            wait_timers(follower)
+            ready_s = max(cpu_seconds(follower.process_id) - start_s, LOOK_SECONDS)
+    per_byte = 1e9 / size
+    return Figure(
+        question="catch-up",
+        value=1e3 / (cpu_s * per_byte * calibrated.share),
+        unit="MB/core-s",
+        floor=CATCH_UP_FLOOR,
+        more_is_better=True,
+        facts={
+            "size_mb": round(size / 1e6),
+            "seen_mb_per_second": round((linked.behind or 0) / 1e6 / seconds),
+            "cpu_us": round(cpu_s * 1e6 / workload.count, 2),
+            "cpu_s_per_gb": round(cpu_s * per_byte, 2),
+            "timers_cpu_s_per_gb": round(ready_s * per_byte, 2),
+            "master_cpu_s_per_gb": round(master_s * per_byte, 2),
+            "calibration_ms": round(calibrated.ms, 2),
+        },
+    )

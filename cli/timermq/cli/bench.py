@@ -38,7 +38,10 @@ QUESTIONS: Mapping[str, Question] = {
     "replication": replication,
 }
 
-_BESIDE = ("per_second", "cpu_us", "calibration_ms", "p50_ms", "max_ms", "limit")
+_BESIDE = (
+    *("per_second", "cpu_us", "alone_cpu_us", "calibration_ms", "p50_ms", "max_ms", "limit"),
+    *("behind_bytes", "seen_mb_per_second", "cpu_s_per_gb", "timers_cpu_s_per_gb"),
+)
 """Facts that the table shows beside a figure."""
 
 

@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 
 from small_store import message, open_store, small_options
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.timerstore.copied_run import COUNT_MIN, CopiedRun
+from timermq.timerstore.copied_run import CopiedRun
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.log_copy import CopyError
 from timermq.timerstore.message import Message, SysFlag
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.plain_run import COUNT_MIN
 from timermq.timerstore.store_options import StoreOptions
 
 OPTIONS = small_options(
-    mapped_file_size_commit_log=32_768, mapped_file_size_consume_queue=2_000, max_message_size=4_096
+    mapped_file_size_commit_log=32_768,
+    mapped_file_size_consume_queue=2_000,
+    max_message_size=4_096,
+    max_hash_slot_num=100,
+    max_index_num=1_000,
 )
 ROOM = OPTIONS.mapped_file_size_commit_log
 
@@ -30,7 +35,8 @@ def plain(count: int) -> list[Message]:
             "b" * (number % 50),
             f"T{number % 3}",
             number % 2,
-            b"TAGS\x01t%d\x02" % number if number % 2 else b"K\x01v\x02",
+            b"UNIQ_KEY\x01k%d\x02" % number
+            + (b"TAGS\x01t%d\x02" % number if number % 2 else b"K\x01v\x02"),
         )
         for number in range(count)
     ]
@@ -87,6 +93,20 @@ def queues(store: MessageStore) -> dict[tuple[str, int], list[object]]:
     }
 
 
+def keys(store: MessageStore) -> list[int]:
+    """How many records the key of each message finds, once all are indexed."""
+    assert store.index is not None
+    store.index.catch_up()
+    return [
+        len(
+            store.index.query(
+                f"T{number % 3}", f"k{number}", count_max=9, begin_ms=0, end_ms=1 << 62, unique=True
+            )
+        )
+        for number in range(0, 500, 7)
+    ]
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     odd=st.lists(st.tuples(st.integers(0, 500), st.sampled_from(ODD)), max_size=4),
@@ -104,6 +124,20 @@ def test_queues_are_those_of_the_source(odd: list[tuple[int, Message]], piece: i
     assert queues(store) == queues(source)
     assert store.log_copy.copied == len(messages)
     assert store.last_store_ms == source.last_store_ms
+    assert keys(store) == keys(source)
+
+
+def test_messages_with_levels_make_runs() -> None:
+    """Their units tell when they are due; the index is told what the copy has read."""
+    levels = [
+        message(topic=SCHEDULE_TOPIC, queue_id=2, properties=b"DELAY\x01%d\x02" % one)
+        for one in range(60)
+    ]
+    source = stored(levels)
+    run = CopiedRun.of(log_bytes(source), 0, 0, ROOM)
+    assert run is not None
+    assert len(run) == len(levels)
+    assert queues(copied(log_bytes(source), ROOM)) == queues(source)
 
 
 DATA = log_bytes(stored(plain(100)))
@@ -133,11 +167,14 @@ def test_a_run_ends_with_what_has_come() -> None:
     ids=["position", "transaction", "host", "queue offset", "body size", "other size", "checksum"],
 )
 def test_what_is_odd_makes_no_run(at: int, byte: int) -> None:
-    """In the first record, or in one in the middle."""
+    """In the first record, or in one in the middle: a run ends before it."""
     run = CopiedRun.of(DATA, 0, 0, ROOM)
     assert run is not None
-    for start in (0, int(run.ends[49])):
-        assert CopiedRun.of(changed(start + at, byte), 0, 0, ROOM) is None
+    assert CopiedRun.of(changed(at, byte), 0, 0, ROOM) is None
+    assert CopiedRun.of(changed(int(run.ends[COUNT_MIN - 2]) + at, byte), 0, 0, ROOM) is None
+    cut = CopiedRun.of(changed(int(run.ends[49]) + at, byte), 0, 0, ROOM)
+    assert cut is not None
+    assert (len(cut), cut.size) == (50, int(run.ends[49]))
 
 
 def test_damage_in_a_run_is_found_where_it_is() -> None:

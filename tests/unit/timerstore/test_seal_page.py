@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from timermq.timerstore.seal_page import (
+    COPIED_SIZE_MAX,
     FACTORS,
     PAGE_SIZE,
     SEALS_IN_PAGE,
@@ -16,6 +17,7 @@ from timermq.timerstore.seal_page import (
     SealPage,
     encode_pages,
     repaired,
+    seals_behind,
     seals_of,
 )
 
@@ -33,6 +35,18 @@ def test_the_format() -> None:
         (0xE220A8397B1DCDAF + (2 << 32 | 2) * 0x6E789E6AA1B965F5) % (1 << 64)
     ]
     assert seals_of(bytes(1024)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 1_500, COPIED_SIZE_MAX, COPIED_SIZE_MAX + 700])
+def test_seals_behind_a_tail_are_those_of_one_piece(size: int) -> None:
+    """Whatever part of a sector stands before and behind."""
+    draw = Random(size)
+    for tail_size in (0, 1, 300, 511):
+        tail, data = draw.randbytes(tail_size), draw.randbytes(size)
+        whole = tail + data
+        seals, rest = seals_behind(tail, memoryview(data))
+        assert seals.tolist() == seals_of(whole).tolist()
+        assert rest == whole[len(whole) - len(whole) % SECTOR_SIZE :]
 
 
 def test_a_page_comes_back() -> None:

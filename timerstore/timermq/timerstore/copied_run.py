@@ -1,61 +1,44 @@
-"""A run of records that come as a copy, read as columns: a fifth of the time of one by one.
+"""A run of records that come as a copy, read as columns: a fraction of the time of one by one.
 
-A run holds plain records alone: V1, IPv4 hosts, in a queue, whole and as they were stored. Whatever
-is not so, or not certain, is no run: its records are looked at one by one, which tells why.
+A run holds plain records alone that are in a queue and have the bodies that were stored. It ends
+before the first that is not so, or not certain: that one is looked at by itself, which tells why.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import cached_property
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from .array_types import Places
-from .dispatch import tags_code_in
-from .message import SysFlag
-from .properties import TAGS
+from .byte_columns import distinct
+from .dispatch import unit_tags_code
+from .index_keys import FreshHashes
+from .plain_run import PlainRun, count_of
 from .queue_unit import UNIT
-from .record_block import RecordBlock
-from .record_layout import (
-    BLANK,
-    BODY_AT,
-    BODY_CRC_MASK,
-    FIXED_SIZE_V1,
-    MAGIC_V1,
-    TOPIC_SIZE_V1_MAX,
-    V6_BITS,
-)
+from .record_layout import BODY_AT, BODY_CRC_MASK
+from .run_properties import RunProperties
 
-COUNT_MIN = 32
-"""Fewer records are looked at one by one in less time."""
-
-_UNLIKE = V6_BITS | int(SysFlag.TRANSACTION_PREPARED)
-"""Bits of sysFlag that no record of a run has; the second is of half messages and rollbacks."""
+Target = tuple[bytes, int]
+"""A topic and a queue id."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, slots=False)
 class CopiedRun:
-    """Records that stand side by side."""
+    """Records that stand side by side; ``of`` finds them."""
 
-    size: int
-    """Bytes of them all."""
-    targets: Sequence[tuple[bytes, int]]
-    """Topics and queue ids, each once, in the order in which they come."""
+    records: PlainRun
+    targets: Sequence[Target]
+    """Topics and queue ids, each once."""
     target_of: NDArray[np.intp]
     """The one of each record."""
-    queue_offsets: Places
-    ends: Places
-    """End of each record in the log."""
-    units: NDArray[np.void]
-    """The queue unit of each record, one piece."""
-    store_ms: int
-    """Newest store time."""
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.records)
 
     @classmethod
     def of(cls, data: bytes, at: int, phy_offset: int, room: int) -> CopiedRun | None:
@@ -70,90 +53,93 @@ class CopiedRun:
         Returns:
             None when there is none, or none that is worth it.
         """
-        starts = _starts(data, at, room)
-        if len(starts) <= COUNT_MIN:
-            return None
-        block = RecordBlock(data, starts[:-1], starts[1:])
-        if not _are_plain(block, phy_offset - at):
-            return None
-        topics_at = block.starts + BODY_AT + block.heads["body_length"].astype(np.int64)
-        topics = _topics(block, topics_at)
-        if topics is None or not _have_their_bodies(block, topics_at):
-            return None
-        return cls._of(block, topics_at, topics, phy_offset - at)
+        records = PlainRun.of(data, at, phy_offset, at + room)
+        if records is not None:
+            records = records.first(count_of(_are_whole(records)))
+        return None if records is None else cls(records, *_targets(records))
 
-    @classmethod
-    def _of(cls, block: RecordBlock, topics_at: Places, topics: Places, distance: int) -> CopiedRun:
-        data, heads = block.data, block.heads
-        rows = zip(
-            (topics_at + 1).tolist(), topics.tolist(), heads["queue_id"].tolist(), strict=True
-        )
-        numbers: dict[tuple[bytes, int], int] = {}
-        target_of = [
-            numbers.setdefault((data[start:end], queue_id), len(numbers))
-            for start, end, queue_id in rows
-        ]
-        units = np.zeros(len(block), UNIT.dtype)
+    @property
+    def size(self) -> int:
+        """Bytes that all records take."""
+        return self.records.size
+
+    @property
+    def store_ms(self) -> int:
+        """The newest store time, epoch milliseconds."""
+        return int(self.records.heads["store_ms"].max())
+
+    @cached_property
+    def queue_offsets(self) -> Places:
+        """Number of each record in its queue."""
+        return self.records.heads["queue_offset"].astype(np.int64)
+
+    @property
+    def ends(self) -> Places:
+        """End of each record in the log."""
+        return self.records.block.ends + self.records.distance
+
+    @cached_property
+    def properties(self) -> RunProperties:
+        """The records with their properties."""
+        return RunProperties(self.records)
+
+    @cached_property
+    def _units(self) -> NDArray[np.void]:
+        """The queue unit of each record, one piece: numpy copies pieces faster than fields."""
+        heads = self.records.heads
+        units = np.empty(len(self), UNIT.dtype)
         units["phy_offset"], units["size"] = heads["phy_offset"], heads["total_size"]
-        if data.find(TAGS, int(block.starts[0]), int(block.ends[-1])) >= 0:
-            spans = zip((topics + 2).tolist(), block.ends.tolist(), strict=True)
-            units["tags_code"] = [tags_code_in(data[start:end]) for start, end in spans]
-        return cls(
-            size=int(block.ends[-1] - block.starts[0]),
-            targets=list(numbers),
-            target_of=np.array(target_of, np.intp),
-            queue_offsets=heads["queue_offset"].astype(np.int64),
-            ends=block.ends + distance,
-            units=units.view(f"V{UNIT.size}"),
-            store_ms=int(heads["store_ms"].max()),
-        )
+        units["tags_code"] = self.properties.tags_codes()
+        return units.view(f"V{UNIT.size}")
+
+    def units_of(
+        self, rows: NDArray[np.intp], levels_ms: tuple[int, ...] | None
+    ) -> NDArray[np.void]:
+        """The queue units of some records.
+
+        Args:
+            rows: Which records.
+            levels_ms: The delays of the classic levels, if it is the topic of these; else None.
+        """
+        units = self._units[rows]
+        if levels_ms is not None:
+            texts = self.records.property_texts
+            stores_ms: list[int] = self.records.heads["store_ms"].tolist()
+            numbers: list[int] = rows.tolist()
+            units.view(UNIT.dtype)["tags_code"] = [
+                unit_tags_code(texts[row], True, stores_ms[row], levels_ms) for row in numbers
+            ]
+        return units
+
+    def key_hashes(self) -> FreshHashes:
+        """What the index wants to know of the records."""
+        names = [topic.decode("utf-8", "replace") for topic, _ in self.targets]
+        if len(set(names)) == 1:
+            topics = names[:1] * len(self)
+        else:
+            target_of: list[int] = self.target_of.tolist()
+            topics = [names[number] for number in target_of]
+        return self.properties.key_hashes(topics)
 
 
-def _starts(data: bytes, at: int, room: int) -> Places:
-    """Where records begin that have come whole, and behind them where the last one ends."""
-    unpack, limit = BLANK.struct.unpack_from, min(len(data), at + room)
-    starts = [at]
-    while at + FIXED_SIZE_V1 <= limit:
-        size, magic = unpack(data, at)
-        if magic != MAGIC_V1 or size < FIXED_SIZE_V1 or at + size > limit:
-            break
-        at += size
-        starts.append(at)
-    return np.array(starts, np.int64)
-
-
-def _are_plain(block: RecordBlock, distance: int) -> bool:
-    """Whether all heads are those of a run, and name the positions at which they stand."""
-    heads = block.heads
-    body_sizes, sizes = heads["body_length"].astype(np.int64), block.ends - block.starts
-    return bool(
-        ((heads["sys_flag"] & _UNLIKE) == 0).all()
-        and (heads["phy_offset"] == block.starts + distance).all()
-        and (body_sizes >= 0).all()
-        and (body_sizes <= sizes - FIXED_SIZE_V1).all()
-        and (heads["queue_offset"] >= 0).all()
+def _are_whole(records: PlainRun) -> NDArray[np.bool_]:
+    """Which records are in a queue and have the body that was stored, by its checksum."""
+    view, crc32, heads = memoryview(records.block.data), zlib.crc32, records.heads
+    rows = zip((records.block.starts + BODY_AT).tolist(), records.body_ends.tolist(), strict=True)
+    crcs = np.array([crc32(view[start:end]) for start, end in rows], np.int64)
+    return np.asarray(
+        (crcs & BODY_CRC_MASK == heads["body_crc"]) & (heads["queue_offset"] >= 0), np.bool_
     )
 
 
-def _topics(block: RecordBlock, topics_at: Places) -> Places | None:
-    """The end of each topic; None where the lengths do not add up."""
-    octets = np.frombuffer(block.data, np.uint8)
-    topic_sizes = octets[topics_at].astype(np.int64)
-    ends = topics_at + 1 + topic_sizes
-    if (topic_sizes > TOPIC_SIZE_V1_MAX).any() or (ends + 2 > block.ends).any():
-        return None
-    property_sizes = octets[ends].astype(np.int64) << 8 | octets[ends + 1]
-    are_whole = (ends + 2 + property_sizes == block.ends) & (octets[ends] < 0x80)
-    return ends if bool(are_whole.all()) else None
-
-
-def _have_their_bodies(block: RecordBlock, body_ends: Places) -> bool:
-    """Whether each body is the one that was stored, by its checksum."""
-    view, crc32 = memoryview(block.data), zlib.crc32
-    rows = zip(
-        (block.starts + BODY_AT).tolist(),
-        body_ends.tolist(),
-        block.heads["body_crc"].tolist(),
-        strict=True,
-    )
-    return all(crc32(view[start:end]) & BODY_CRC_MASK == crc for start, end, crc in rows)
+def _targets(records: PlainRun) -> tuple[list[Target], NDArray[np.intp]]:
+    """Topics and queue ids, and which of them each record has."""
+    queue_ids = records.heads["queue_id"].astype(np.int64)
+    topic = records.same_topic()
+    if topic is not None:
+        ids, target_of = distinct(queue_ids)
+        return [(topic, queue_id) for queue_id in ids], target_of
+    numbers: dict[Target, int] = {}
+    rows = zip(records.topics.each(), queue_ids.tolist(), strict=True)
+    target_of = np.array([numbers.setdefault(one, len(numbers)) for one in rows], np.intp)
+    return list(numbers), target_of

@@ -215,8 +215,10 @@ class IndexFollower:
 
     def _read_keys(self, keys: KeyColumns, start: int, count_max: int) -> int:
         """Read the keys of the next records; returns where what is left begins."""
-        log = self._log
-        data = log.read(start, BLOCK_SIZE)
+        log, fresh = self._log, self._fresh
+        # What is kept begins where this reading is to end.
+        size_max = fresh[0].start - start if fresh else BLOCK_SIZE
+        data = log.read(start, min(size_max, BLOCK_SIZE))
         done, is_blank = keys.add_block(data, start, count_max)
         if is_blank:
             return min(log.next_segment_start(start), log.max_offset)

@@ -157,7 +157,10 @@ class FreshColumns:
         columns = tuple(one.copy() for one in (keys, others) if one.size)
         if max(int(one.max()) for one in columns) > 127:
             return None
-        heads = np.array(list(map(_head_hash, topics)), np.int32)
+        if topics.count(topics[0]) == len(topics):
+            heads = np.full(len(topics), _head_hash(topics[0]), np.int32)
+        else:
+            heads = np.array(list(map(_head_hash, topics)), np.int32)
         return cls(int(offsets_py[0]), end, store_ms, heads, columns, offsets_py)
 
     def __len__(self) -> int:
@@ -175,9 +178,6 @@ class FreshColumns:
         return KeyHashes(hashes.reshape(-1), offsets_py, np.full(len(offsets_py), self.store_ms))
 
 
-Fresh = FreshRecords | FreshColumns
-
-
 @attrs.frozen(eq=False)
 class KeyHashes:
     """The hashes of keys, a row each, as the index takes them."""
@@ -193,6 +193,34 @@ class KeyHashes:
 
     def __getitem__(self, rows: slice | NDArray[np.bool_]) -> KeyHashes:
         return KeyHashes(self.hashes[rows], self.offsets_py[rows], self.stores_ms[rows])
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class FreshHashes:
+    """Records that were written together, of whose keys only hashes are left."""
+
+    start: int
+    """Position of the first one."""
+    end: int
+    """Position in the log behind them."""
+    count: int
+    """The number of the records."""
+    keys: KeyHashes
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log that they stand in."""
+        return self.end - self.start
+
+    def hashed(self) -> KeyHashes:
+        """The hashes of all keys."""
+        return self.keys
+
+
+Fresh = FreshRecords | FreshColumns | FreshHashes
 
 
 @attrs.define(eq=False)
@@ -247,11 +275,11 @@ class KeyColumns:
 
     def add_fresh(self, fresh: Fresh) -> None:
         """Add the keys of records that were just written."""
-        if isinstance(fresh, FreshColumns):
+        if isinstance(fresh, FreshRecords):
+            self._add_fresh_records(fresh)
+        else:
             self._hash()
             self._before.append(fresh.hashed())
-        else:
-            self._add_fresh_records(fresh)
 
     def _add_fresh_records(self, fresh: FreshRecords) -> None:
         texts, offsets, heads = self.texts, self.offsets_py, _TopicHeads()

@@ -24,17 +24,22 @@ from .consume_queue_table import ConsumeQueueTable
 from .copied_run import CopiedRun
 from .delay_levels import SCHEDULE_TOPIC
 from .dispatch import DispatchBatch, Dispatcher
+from .index_follower import IndexFollower
 from .log_record import LogRecord, read_log_record
 from .queue_register import QueueRegister
 from .record_check import CheckKind, check_record
 from .record_layout import BLANK, BLANK_MAGIC, BLANK_SIZE, FIXED_SIZE_V1, MAGIC_V1, MAGIC_V2
 from .redispatch import queue_unit
+from .run_properties import RunProperties
 from .store_writer import StoreWriter
 from .topic_queue import queue_refusal
 
 log_lines = structlog.get_logger("timermq.timerstore.log_copy")
 
 _RECORD_MAGICS = (MAGIC_V1, MAGIC_V2)
+
+_SINGLES = 16
+"""Records looked at one by one behind a run before another one is looked for."""
 
 
 class CopyError(Exception):
@@ -76,6 +81,10 @@ class _Taken:
     """Newest store time."""
     ends: dict[_QueueEnd, None] = attrs.field(factory=dict[_QueueEnd, None])
     """Queues that they belong to."""
+    may_be_runs: bool = True
+    """No run of them was found to be one that its queues do not go on with."""
+    runs: list[CopiedRun] = attrs.field(factory=list[CopiedRun])
+    """Those of them that were looked at together."""
 
 
 class LogCopy:
@@ -87,6 +96,7 @@ class LogCopy:
         register: Says which records belong to deleted topics.
         dispatcher: Gets the queue units.
         writer: Told what was copied.
+        index: Told of what it need not read; None without an index.
         levels_ms: Delays of the classic levels.
         follow: Called when something was appended.
         delete_topic: Removes the queues of a topic.
@@ -100,6 +110,7 @@ class LogCopy:
         *,
         dispatcher: Dispatcher,
         writer: StoreWriter,
+        index: IndexFollower | None,
         levels_ms: tuple[int, ...],
         follow: Callable[[], None],
         delete_topic: Callable[[str], Awaitable[None]],
@@ -110,11 +121,15 @@ class LogCopy:
         """Whether the log is a copy now: it takes bytes."""
         self.damaged = 0
         """Those of them whose body is not the one that was stored."""
+        self.on_run: Callable[[RunProperties], None] | None = None
+        """Gets the records that were read together, once they are in the log: it need not read them
+        again. Others are between them."""
         self._log = log
         self._queues = queues
         self._register = register
         self._dispatcher = dispatcher
         self._writer = writer
+        self._index = index
         self._levels_ms = levels_ms
         self._follow = follow
         self._delete_topic = delete_topic
@@ -197,15 +212,18 @@ class LogCopy:
         restarted: str | None = None
         fault: CopyError | None = None
         start = self._log.max_offset
-        self._take_run(start, taken)
+        singles = _SINGLES
         try:
             while size := self._whole_size(start + taken.size, taken.size):
+                if singles >= _SINGLES and self._take_run(start + taken.size, taken):
+                    singles = 0
+                    continue
                 restarted = self._take(start + taken.size, taken, size)
                 if restarted is not None:
                     break
                 taken.size += size
-                if (start + taken.size) % self._log.segment_size == 0:
-                    self._take_run(start + taken.size, taken)
+                is_segment_start = (start + taken.size) % self._log.segment_size == 0
+                singles = _SINGLES if is_segment_start else singles % _SINGLES + 1
         except CopyError as error:
             fault = error
         if taken.size:
@@ -231,34 +249,35 @@ class LogCopy:
             )
         return size if len(rest) - at >= size else 0
 
-    def _take_run(self, phy_offset: int, taken: _Taken) -> None:
+    def _take_run(self, phy_offset: int, taken: _Taken) -> bool:
         """Look at a run of records at once, if one begins here and goes on with all its queues."""
+        if not taken.may_be_runs:
+            return False
         room = self._log.segment_size - phy_offset % self._log.segment_size
         run = CopiedRun.of(self._rest, taken.size, phy_offset, room)
         if run is None:
-            return
-        first_offsets = _first_offsets(run)
-        ends = [
-            self._end_of(target, first_offset, phy_offset)
-            for target, first_offset in zip(run.targets, first_offsets, strict=True)
-        ]
-        rows = [np.flatnonzero(run.target_of == number) for number in range(len(ends))]
+            return False
         gathered: list[tuple[_QueueEnd, NDArray[np.intp]]] = []
-        for end, of_end in zip(ends, rows, strict=True):
+        for number, target in enumerate(run.targets):
+            rows = np.flatnonzero(run.target_of == number)
+            offsets = run.queue_offsets[rows]
+            end = self._end_of(target, int(offsets[0]), phy_offset)
             if (
                 end is None
-                or end.topic == SCHEDULE_TOPIC
                 or self._register.is_deleted(end.topic, phy_offset)
-                or (run.queue_offsets[of_end] != end.next_offset + np.arange(len(of_end))).any()
+                or (offsets != end.next_offset + np.arange(len(rows))).any()
             ):
-                return
-            gathered.append((end, of_end))
-        for end, of_end in gathered:
-            last = int(run.ends[of_end[-1]])
-            end.gather(run.units[of_end].tobytes(), len(of_end), last, taken)
+                taken.may_be_runs = False
+                return False
+            gathered.append((end, rows))
+        for end, rows in gathered:
+            units = run.units_of(rows, self._levels_ms if end.topic == SCHEDULE_TOPIC else None)
+            end.gather(units.tobytes(), len(rows), int(run.ends[rows[-1]]), taken)
+        taken.runs.append(run)
         taken.store_ms = max(taken.store_ms, run.store_ms)
         taken.count += len(run)
         taken.size += run.size
+        return True
 
     def _take(self, phy_offset: int, taken: _Taken, size: int) -> str | None:
         """Look at a whole record; its topic, when that has to be removed first."""
@@ -367,12 +386,10 @@ class LogCopy:
         for one in taken.ends:
             one.units.clear()
         self._writer.copied(taken.count, len(data), taken.store_ms)
+        for run in taken.runs:
+            if self._index is not None:
+                self._index.offer(run.key_hashes())
+            if self.on_run is not None:
+                self.on_run(run.properties)
         self._dispatcher.add(DispatchBatch(start + len(data), units))
         self._follow()
-
-
-def _first_offsets(run: CopiedRun) -> list[int]:
-    """The queue offset of the first record of each target."""
-    _, firsts = np.unique(run.target_of, return_index=True)
-    offsets: list[int] = run.queue_offsets[firsts].tolist()
-    return offsets

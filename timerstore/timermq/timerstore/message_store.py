@@ -122,6 +122,7 @@ class MessageStore:
             files.register,
             dispatcher=self._dispatcher,
             writer=self._writer,
+            index=self.index,
             levels_ms=options.delay_levels_ms,
             follow=self._maintenance.follow,
             delete_topic=self.delete_topic,

@@ -45,6 +45,10 @@ class PropertyColumns:
             return None
         return cls(rows, first, changed)
 
+    def may_have(self, name: bytes) -> bool:
+        """Whether any text may have a property; none has it if not."""
+        return name + b"\x01" in self._first
+
     def value(self, name: bytes) -> Rows | None:
         """The values of a property; rows without columns when no text has it.
 

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .array_types import Places, Rows
-from .byte_columns import rows_at
-from .record_layout import HEAD
+from .byte_columns import Pieces, rows_at
+from .record_layout import BODY_AT, HEAD, V6_BITS
+
+BODY_LOOKED_MAX = 640
+"""Mean size of records, bytes, up to which to look through bodies costs less than to cut them."""
 
 
 @attrs.define(eq=False, slots=False)
@@ -51,6 +54,18 @@ class RecordBlock:
         Every record must be as long as a head at least.
         """
         return rows_at(self.data, self.starts, HEAD.size).view(HEAD.dtype).reshape(-1)
+
+    def text_behind_bodies(self) -> bytes:
+        """Some of the bytes, among which are all topics and properties; large bodies are not."""
+        if len(self.data) < BODY_LOOKED_MAX * len(self):
+            return self.data
+        heads = self.heads
+        starts = self.starts + BODY_AT + heads["body_length"].astype(np.int64)
+        if (
+            (heads["sys_flag"] & V6_BITS != 0) | (starts < self.starts) | (starts > self.ends)
+        ).any():
+            return self.data
+        return b"".join(Pieces(self.data, starts, self.ends).each())
 
     def octets(self, places: Places, size: int) -> Rows:
         """``size`` bytes from each place on, a row each; IndexError when they are not in here."""

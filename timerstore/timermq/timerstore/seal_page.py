@@ -28,6 +28,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from .disk import Bytes
 from .layout import Layout
 
 SECTOR_SIZE = 512
@@ -35,6 +36,8 @@ SECTOR_SIZE = 512
 
 PAGE_SIZE = 512
 SEALS_IN_PAGE = 61
+COPIED_SIZE_MAX = 64 << 10
+"""Fewer bytes are copied to be sealed in one piece."""
 STRETCH_SIZE = SEALS_IN_PAGE * SECTOR_SIZE
 """Bytes that one page covers."""
 
@@ -95,11 +98,34 @@ def _mixed(words: Sums) -> Sums:
     return np.bitwise_xor(mixed, words, mixed)
 
 
-def seals_of(data: bytes) -> Sums:
+def seals_of(data: Bytes) -> Sums:
     """The seal of each sector of some bytes; a last sector that is not whole ends in zeros."""
     rest = -len(data) % SECTOR_SIZE
-    words = np.frombuffer(data + bytes(rest) if rest else data, WORD)
+    words = np.frombuffer(bytes(data) + bytes(rest) if rest else data, WORD)
     return np.asarray(np.einsum("ij,j->i", _mixed(words).reshape(-1, WORD_COUNT), FACTORS))
+
+
+def seals_behind(tail: bytes, data: Bytes) -> tuple[Sums, bytes]:
+    """The seals of some bytes that follow others, without a copy of many.
+
+    Args:
+        tail: What stands before them of a sector that is not whole.
+        data: The bytes.
+
+    Returns:
+        The seals from the sector of ``tail`` on, and the bytes of a last sector that is not whole.
+    """
+    size = len(data)
+    if size < COPIED_SIZE_MAX:
+        sectors = tail + data
+        return seals_of(sectors), sectors[len(sectors) - len(sectors) % SECTOR_SIZE :]
+    first = -len(tail) % SECTOR_SIZE
+    last = size - (size - first) % SECTOR_SIZE
+    with memoryview(data) as view:
+        rest = bytes(view[last:])
+        with view[first:last] as whole:
+            parts = (seals_of(tail + view[:first]), seals_of(whole), seals_of(rest))
+    return np.concatenate(parts), rest
 
 
 def repaired(sector: bytes, sealed: int) -> bytes | None:

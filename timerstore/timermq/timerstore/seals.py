@@ -28,6 +28,7 @@ from .seal_page import (
     SealPage,
     changed_at,
     encode_pages,
+    seals_behind,
     seals_of,
 )
 from .seal_reader import READ_SIZE, SealReader
@@ -213,11 +214,11 @@ class Seals(SealReader):
             self._go_on_in(offset)
         elif offset != self._end:
             return
-        sectors = b"".join((self._tail, data)) if self._tail else bytes(data)
-        found = seals_of(sectors)
+        size = len(self._tail) + len(data)
+        found, self._tail = seals_behind(self._tail, data)
         if self._damage:
             found[:1] += np.uint64(self._damage)
-            if len(sectors) >= SECTOR_SIZE:
+            if size >= SECTOR_SIZE:
                 self._damage = 0
         page = self._page
         whole = page.covered // SECTOR_SIZE
@@ -231,7 +232,6 @@ class Seals(SealReader):
             seals=seals[full * SEALS_IN_PAGE :],
             is_found=page.is_found and not full,
         )
-        self._tail = sectors[len(sectors) - len(sectors) % SECTOR_SIZE :]
         self._end = offset + len(data)
         assert self._file is not None
         at = page.start % self._segment_size // STRETCH_SIZE * PAGE_SIZE

@@ -51,7 +51,7 @@ from .ha_frames import (
 
 _Frame = TypeVar("_Frame", Transfer, Epochs | EpochTransfer)
 
-RECEIVE_SIZE = 256 << 10
+RECEIVE_SIZE = 1 << 20
 """Bytes read from the link at a time."""
 
 FIRST_BYTE = b"\0"

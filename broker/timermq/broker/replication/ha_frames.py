@@ -268,6 +268,7 @@ def _check_place(offset: int, size: int) -> None:
 
 def _taken(rest: bytearray, head_size: int, size: int) -> bytes:
     """The body of the first frame, which is removed from what was received."""
-    body = bytes(rest[head_size : head_size + size])
+    with memoryview(rest) as view:
+        body = bytes(view[head_size : head_size + size])
     del rest[: head_size + size]
     return body

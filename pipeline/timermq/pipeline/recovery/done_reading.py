@@ -18,18 +18,29 @@ from timermq.timerstore.log_holes import Hole
 from timermq.timerstore.log_reading import LogReading
 from timermq.timerstore.log_record import store_ms_of
 from timermq.timerstore.message_store import MessageStore
+from timermq.timerstore.plain_run import PlainRun
 from timermq.timerstore.record import record_topic
+from timermq.timerstore.run_properties import RunProperties
 
-from ..records.deduplication import AlreadyDone, earlier_copies, order_in, origin_in
+from ..records.deduplication import AlreadyDone, earlier_copies, order_in, origin_in, origin_of
 from ..records.doubts import doubts_of, origins_in
 from ..records.foreign_key import ForeignKey, foreign_key_in, pending_key
 from ..records.system_topics import CANCEL_MARK_TOPIC, QUARANTINE_TOPIC
 from ..records.timeline import Timeline
+from ..records.timer_properties import DEQUEUE_NAME
 from ..records.timer_record import TIMER_TOPIC
+
+BLOCK_SIZE = 256 << 10
+"""Bytes of the log that are looked at together."""
+SINGLES_MIN = 32
+"""Records that are read one by one where no run of plain ones begins; twice as many each time that
+none begins behind them either: to begin such a reading takes a while in a log that is old."""
 
 _TIMER = TIMER_TOPIC.encode()
 _MARK = CANCEL_MARK_TOPIC.encode()
 _OTHER_ENDS = frozenset({QUARANTINE_TOPIC.encode(), _MARK})
+_ENDING_SIZES = np.array(sorted({len(topic) for topic in (_TIMER, *_OTHER_ENDS)}), np.int64)
+"""Bytes of the topics whose records are no deliveries."""
 
 
 @attrs.frozen(eq=False)
@@ -64,10 +75,12 @@ class DoneReading:
     timeline: Timeline | None = None
     end: int = attrs.field(init=False)
     """… up to here."""
+    _delivered: list[NDArray[np.int64]] = attrs.field(factory=list[NDArray[np.int64]], init=False)
+    """Positions of plain deliveries, and of their origins: two rows."""
     _done: list[tuple[int, int, int | None]] = attrs.field(
         factory=list[tuple[int, int, int | None]], init=False
     )
-    """Position of a record, its origin, and the order of a message that it rolls."""
+    """Position of another record, its origin, and the order of a message that it rolls."""
     _ends: list[tuple[int, int, bool]] = attrs.field(
         factory=list[tuple[int, int, bool]], init=False
     )
@@ -93,8 +106,33 @@ class DoneReading:
 
     def read(self, count_max: int | None = None) -> None:
         """Read on: so many records, or up to the end of the log as it is now."""
+        log_end = self.store.commit_log.max_offset
+        left = log_end if count_max is None else count_max
+        singles = SINGLES_MIN if self.timeline is None else left
+        while self.end < log_end and left > 0:
+            count = self._read_run(log_end, left) if self.timeline is None else 0
+            if count:
+                singles = SINGLES_MIN
+            else:
+                count = self._read_singles(log_end, min(left, singles))
+                singles *= 2
+            left -= count
+
+    def _read_run(self, log_end: int, count_max: int) -> int:
+        """Read a run of plain records at once; how many, 0 where none begins."""
+        log, size = self.store.commit_log, min(BLOCK_SIZE, log_end - self.end)
+        if not log.old.compare(self.end, self.end + size):
+            return 0
+        data = log.read(self.end, size)
+        run = PlainRun.of(data, 0, self.end, len(data), count_max)
+        if run is None:
+            return 0
+        self.take_run(RunProperties(run))
+        return len(run)
+
+    def _read_singles(self, log_end: int, count_max: int) -> int:
+        """Read records one by one, at most so many; fewer where the reading ends."""
         log = self.store.commit_log
-        log_end = log.max_offset
         reading = LogReading(log, self.end, end=log_end, purpose="what was delivered")
         count = 0
         for phy_offset, record in islice(reading, count_max):
@@ -102,8 +140,27 @@ class DoneReading:
             self.end = phy_offset + len(record)
             count += 1
         self._holes += reading.holes
-        if count_max is None or count < count_max:
+        if count < count_max:
             self.end = log_end
+        return count
+
+    def take_run(self, records: RunProperties) -> None:
+        """Take records that were read already, unless they are not the next ones."""
+        run = records.run
+        if int(run.positions[0]) != self.end:
+            return
+        origins = origin_of(run.heads["prepared_transaction_offset"].astype(np.int64))
+        is_named = origins >= 0
+        is_single = records.having(DEQUEUE_NAME) & ~is_named
+        if is_named.any():
+            # Of one of these topics it may be something else than a delivery.
+            is_odd = is_named & np.isin(run.topics.sizes, _ENDING_SIZES)
+            is_single |= is_odd
+            is_plain = is_named & ~is_odd
+            self._delivered.append(np.stack([run.positions[is_plain], origins[is_plain]]))
+        for row in np.flatnonzero(is_single).tolist():
+            self._take(int(run.positions[row]), run.record(row))
+        self.end += run.size
 
     def _take(self, phy_offset: int, record: bytes) -> None:
         origin = origin_in(record)
@@ -130,6 +187,8 @@ class DoneReading:
         if self.covers(scan_py):
             self.first = scan_py
             foreign = self._foreign.items()
+            chunks = [one[:, one[0] >= scan_py] for one in self._delivered]
+            self._delivered = [one for one in chunks if one.size]
             self._done = [one for one in self._done if one[0] >= scan_py]
             self._ends = [one for one in self._ends if one[0] >= scan_py]
             self._unspent = [one for one in self._unspent if one[0] >= scan_py]
@@ -143,7 +202,8 @@ class DoneReading:
 
         One that is cancelled is not among them: with its delete it counts as nothing already.
         """
-        origins = np.array([origin for _, origin, _ in self._done], np.int64)
+        singles = np.array([origin for _, origin, _ in self._done], np.int64)
+        origins = np.concatenate([singles, *(chunk[1] for chunk in self._delivered)])
         unspent = np.array([origin for _, origin in self._unspent], np.int64)
         return np.setdiff1d(origins, unspent)
 
@@ -201,5 +261,6 @@ class DoneReading:
         earlier, _ = earlier_copies(orders, positions)
         ended = [origin for _, origin, is_cancel in self._ends if not is_cancel]
         done.ended = np.unique(np.array(ended, np.int64))
-        done.origins = np.unique(np.concatenate([np.array(origins, np.int64), earlier]))
+        delivered = [chunk[1] for chunk in self._delivered]
+        done.origins = np.unique(np.concatenate([np.array(origins, np.int64), *delivered, earlier]))
         return done

@@ -45,6 +45,10 @@ from .timer_request import EnqueueBatch
 COLUMNS_COUNT_MIN = 128
 """Fewer records are read one by one in less time."""
 
+COPY_PAUSE_S = 0.02
+"""Time in which entries gather while the log is a copy: nothing is delivered then, and what is
+being copied comes first."""
+
 log = structlog.get_logger("timermq.pipeline.stages.enqueue_get")
 
 
@@ -74,6 +78,8 @@ class EnqueueGet:
                     await self._let_grow()
                 else:
                     await sink.send(batch)
+                    if self.is_copy and len(batch.offset_py) < self.options.enqueue_batch_count_max:
+                        await self.state.called.wait_at_most(COPY_PAUSE_S)
 
     async def _let_grow(self) -> None:
         """Give a batch some milliseconds to grow, unless something in it is due soon.
@@ -224,7 +230,7 @@ def columns_batch(
         precision_ms: Width of a slot.
         next_queue_offset: As in the batch.
     """
-    if DELETE in block.data:
+    if DELETE in block.text_behind_bodies():
         return None
     timers = read_columns(block, precision_ms)
     if timers is None:
