@@ -56,14 +56,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _put_back(source: str, store: CheckedStore) -> None:
     """Put back what a backup has of what the log has lost, and say what."""
+    from timermq.backup.backup_log import BackupLog
     from timermq.backup.backup_objects import BackupObjects
-    from timermq.backup.record_source import PutBack, RecordSource
+    from timermq.repair.source_repair import PutBack, SourceRepair
 
     from ..backup_target import named_target
 
     async def put_back() -> list[PutBack]:
         objects = await BackupObjects.load(named_target(source, store.disk))
-        return await RecordSource(objects=objects, store=store).run()
+        return await SourceRepair(source=BackupLog(objects), store=store).run()
 
     for one in trio.run(put_back):
         text = f"commit log: {one.size} bytes at {one.position} put back from {source}"
