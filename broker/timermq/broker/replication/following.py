@@ -29,9 +29,10 @@ from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
 from ..security.log_limit import LogLimit
 from ..tables import Tables
-from .follow_link import FollowLink, LinkTimes, segments_differ
+from .follow_link import FollowLink, LinkTimes
 from .follow_options import FollowOptions
 from .follow_state import FollowError, FollowState
+from .follower_greeting import segments_differ
 from .greeting import Greeting
 from .ha_frames import Epochs, EpochTransfer
 from .link_security import follower_context, read_secret
