@@ -15,7 +15,7 @@ class BackupLog:
 
     @property
     def place(self) -> str:
-        """The backup's target."""
+        """The target as an operator names it."""
         return self.objects.target.place
 
     @property
