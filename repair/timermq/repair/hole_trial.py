@@ -15,7 +15,7 @@ import attrs
 
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.log_holes import Hole
-from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, SealPage, seals_of
+from timermq.timerstore.seal_page import SECTOR_SIZE, STRETCH_SIZE, SealPage, seal_of
 from timermq.timerstore.seal_reader import SealReader
 
 from .log_source import RecordRun
@@ -46,37 +46,19 @@ class SealedSectors:
     _page: tuple[int, SealPage | None] = attrs.field(default=(-1, None), init=False)
     """Position of a stretch, and its page."""
 
-    def seal_of(self, sector: int, *, or_found: bool = False) -> tuple[int, int] | None:
-        """The bytes that are sealed of a sector, and its seal; None without one.
+    def seal_of(self, sector: int, *, or_found: bool = False) -> tuple[int, int]:
+        """How many bytes of a sector are sealed, and its seal; 0 bytes: none.
 
         Args:
             sector: Position of its first byte.
             or_found: Also a seal that was made of what stood there, maybe damaged already.
         """
         start = sector - sector % self.segment_size
-        number, rest = divmod(sector - start, STRETCH_SIZE)
-        page = self._page_of(start, number)
-        if page is None or (page.is_found and not or_found) or page.covered <= rest:
-            return None
-        size = min(page.covered - rest, SECTOR_SIZE)
-        return size, int(page.seals[rest // SECTOR_SIZE])
-
-    def _page_of(self, start: int, number: int) -> SealPage | None:
-        stretch = start + number * STRETCH_SIZE
+        stretch = sector - (sector - start) % STRETCH_SIZE
         if self._page[0] != stretch:
-            self._page = stretch, self._read(start, number)
-        return self._page[1]
-
-    def _read(self, start: int, number: int) -> SealPage | None:
-        reader = SealReader(self.disk, self.directory)
-        path = reader.path(start)
-        if not self.disk.exists(path):
-            return None
-        pages = self.disk.open(path, read_only=True)
-        try:
-            return reader.read_page(pages, start, number)
-        finally:
-            pages.close()
+            self._page = stretch, SealReader(self.disk, self.directory).page_of(start, sector)
+        page = self._page[1]
+        return (0, 0) if page is None or (page.is_found and not or_found) else page.seal_of(sector)
 
 
 class HoleTrial:
@@ -138,9 +120,9 @@ class HoleTrial:
         self._rest = self._rest[at:]
 
     def _compare(self, sector: int, data: bytes) -> None:
-        size, seal = self._seals.seal_of(sector) or (0, 0)
+        size, seal = self._seals.seal_of(sector)
         hole = self._hole
-        fits = size > 0 and int(seals_of(data[:size])[0]) == seal
+        fits = size > 0 and seal_of(data[:size]) == seal
         covers = sector + size >= min(sector + len(data), hole.end)
         self._is_proved = self._is_proved and fits and covers
         if size and not fits and hole.position <= sector and sector + size <= hole.end:

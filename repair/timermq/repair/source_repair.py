@@ -17,7 +17,7 @@ import attrs
 
 from timermq.timerstore.disk import File
 from timermq.timerstore.log_holes import Hole
-from timermq.timerstore.seal_page import SECTOR_SIZE, seals_of
+from timermq.timerstore.seal_page import SECTOR_SIZE, seal_of
 from timermq.timerstore.store_lock import StoreLock
 
 from .backup import Backup
@@ -168,9 +168,9 @@ class SourceRepair:
         """Sectors that fit their seals as the source has them."""
         found: list[PutBack] = []
         for sector in sectors:
-            size, seal = seals.seal_of(sector, or_found=True) or (0, 0)
+            size, seal = seals.seal_of(sector, or_found=True)
             data = await bytes_of(self.source, sector, sector + size) if size else None
-            if data and int(seals_of(data)[0]) == seal:
+            if data and seal_of(data) == seal:
                 digest = hashlib.sha256(data).digest()
                 found.append(PutBack(position=sector, size=size, digest=digest, is_proved=True))
         return found
