@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
@@ -122,7 +123,8 @@ def test_what_the_other_replica_has(timermq: RunProgram, replicas: Replicas, dam
 
     assert (0, []) == (ran.code, summary["left"])
     assert f"put back from {replicas.address(number)}" in ran.err
-    assert SEGMENT_SIZE in {one["position"] for one in summary["put_back"]}
+    put_back = cast("list[dict[str, int]]", summary["put_back"])
+    assert SEGMENT_SIZE in {one["position"] for one in put_back}
     assert before == replicas.log(damaged) == replicas.log(other)
     assert 0 == timermq("store", "check", str(store)).code
     assert served.stop() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -91,7 +93,10 @@ def log_bytes(store: Path) -> bytes:
 
 @pytest.mark.parametrize("either_peer", ["java_peer", "java_peer_5_3"], indirect=True)
 def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> None:
-    """From its oldest byte on; killed, its messages come once from the store of the follower."""
+    """From its oldest byte on; killed, its messages come once from the store of the follower.
+
+    What the follower's store had lost meanwhile was put back from the master.
+    """
     master, follower = tmp_path / "master", tmp_path / "follower"
     with starting() as start:
         with either_peer.broker(master, settings=JAVA) as java:
@@ -106,15 +111,29 @@ def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> N
             wait_until(lambda: LAST in bodies(java.listen), SECONDS)
             _wait_level(master, one)
             topics = (follower / "config" / "topics.json").read_text()
+            assert one.stop() == 0
+            _damage(follower)
+            assert log_bytes(follower) != log_bytes(master)
+            repair = ("store", "repair", str(follower), "--from", java.listen)
+            subprocess.run(
+                [sys.executable, "-m", "timermq.cli", *repair], check=True, timeout=SECONDS
+            )
             java.kill()
         assert log_bytes(follower) == log_bytes(master)
         assert len(log_bytes(follower)) > SEGMENT_SIZE
         assert '"T"' in topics
-        assert one.stop() == 0
         leads = start(follower, *OURS)
         expected = Counter([*PLAIN, *TIMERS, *LEVELS, LAST])
         wait_until(lambda: bodies(leads.listen) >= expected, SECONDS)
         assert bodies(leads.listen) == expected
+
+
+def _damage(store: Path) -> None:
+    """Damage the first record of the log, and others."""
+    with (store / "commitlog" / f"{0:020d}").open("r+b") as file:
+        for at in (0, 600, 300_000):
+            file.seek(at)
+            file.write(b"\xff" * 200)
 
 
 def _wait_level(master: Path, follower: Broker) -> None:

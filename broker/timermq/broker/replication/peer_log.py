@@ -166,7 +166,7 @@ class PeerLog:
         await self._send(report)
 
     async def _take(self) -> None:
-        """Take what comes next."""
+        """Take the bytes that come next."""
         self._add(self._frames.feed(await self._receive()))
         if trio.current_time() - self._reported_at >= REPORT_INTERVAL:
             await self._report(self._begun_at)
