@@ -22,6 +22,7 @@ from ..namesrv.name_server_link import NameServerLinks, OpenStream
 from ..options import BrokerOptions
 from ..tables import Tables
 from ..transactions.transactions import Transactions
+from .link_security import follower_context, read_secret
 from .next_life import NextLife
 from .parked_requests import ParkedRequests
 from .role import BrokerRole, Role
@@ -113,6 +114,26 @@ class Replica(ABC):
         )
         join_epochs(following, self.succession)
         return following
+
+    async def _put_back_sectors(self) -> None:
+        """Put damaged sectors of the log back as other replicas have them."""
+        # Imported late: most logs have no damage.
+        from .sectors_from_replicas import SectorsFromReplicas
+
+        options = self.options
+        sectors = SectorsFromReplicas(
+            store=self.store,
+            broker_name=options.broker_name,
+            address=self.endpoint.address,
+            known=self.succession.replicas,
+            servers=options.registers_with,
+            calls=self.succession.calls,
+            open_stream=self._open_stream,
+            on_put_back=self.timer_store.scrub.note_put_back,
+            secret=read_secret(options.ha_secret_file),
+            tls=follower_context(options),
+        )
+        await sectors.run()
 
     def _lease_keeper(self, steady_ms: Callable[[], float]) -> LeaseKeeper | None:
         if self.options.lease is None:

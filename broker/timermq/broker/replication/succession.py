@@ -17,7 +17,7 @@ Source: Java ``ReplicasManager.changeBrokerRole``, ``AutoSwitchHAService.changeT
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import attrs
 import structlog
@@ -462,6 +462,13 @@ class Succession:
             except NoReplicaError:
                 pass
             await trio.sleep(pause)
+
+    def replicas(self) -> Iterator[str]:
+        """Addresses of other replicas, as far as this one knows; some may come twice."""
+        if self.role.master_address is not None:
+            yield self.role.master_address
+        yield from self.followers()
+        yield from self._peers()
 
     def _peers(self) -> tuple[str, ...]:
         return () if self.note is None else self.note.peers
