@@ -32,6 +32,7 @@ from .succession_parts import join_epochs, succession_of
 if TYPE_CHECKING:
     from .following import Following
     from .lease_keeper import LeaseKeeper
+    from .sectors_from_replicas import SectorsFromReplicas
 
 FOLLOWS = "this broker follows a master"
 """Why nothing is taken by a follower."""
@@ -117,11 +118,24 @@ class Replica(ABC):
 
     async def _put_back_sectors(self) -> None:
         """Put damaged sectors of the log back as other replicas have them."""
+        old, found = self.store.commit_log.old, trio.Event()
+        self.store.put_back = self._put_back_soon
+        if not old.damaged:
+            old.on_damaged = found.set
+            await found.wait()
+        await self._sectors.run()
+
+    async def _put_back_soon(self) -> None:
+        await self._sectors.put_back_soon()
+
+    @cached_property
+    def _sectors(self) -> SectorsFromReplicas:
+        """What puts damaged sectors back, made when the first one is found."""
         # Imported late: most logs have no damage.
         from .sectors_from_replicas import SectorsFromReplicas
 
         options = self.options
-        sectors = SectorsFromReplicas(
+        return SectorsFromReplicas(
             store=self.store,
             broker_name=options.broker_name,
             address=self.endpoint.address,
@@ -133,7 +147,6 @@ class Replica(ABC):
             secret=read_secret(options.ha_secret_file),
             tls=follower_context(options),
         )
-        await sectors.run()
 
     def _lease_keeper(self, steady_ms: Callable[[], float]) -> LeaseKeeper | None:
         if self.options.lease is None:
