@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
 from timermq.pipeline.clock.clock import SystemClock
-from timermq.repair.source_repair import PutBack, SourceRepair
 from timermq.repair.store_check import CheckedStore
 from timermq.repair.store_repair import RepairReport, StoreRepair
 
@@ -21,8 +21,10 @@ from ..arguments import OneLineParser, add_json
 from ..output import print_json, print_table
 from ..store_flags import add_store_arguments
 from .check import COLUMNS, print_findings
-from .log_copy import opened_copy
 from .progress import prepare_store
+
+if TYPE_CHECKING:
+    from timermq.repair.source_repair import PutBack
 
 
 def prepare_parser(parser: OneLineParser) -> None:
@@ -59,6 +61,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _put_back(args: argparse.Namespace, store: CheckedStore) -> list[PutBack]:
     """Put back what another copy has of what the log has lost, and say what."""
+    from timermq.repair.source_repair import SourceRepair
+
+    from .log_copy import opened_copy
 
     async def put_back() -> list[PutBack]:
         async with opened_copy(args, store.disk) as source:
