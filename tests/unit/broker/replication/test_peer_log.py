@@ -24,7 +24,7 @@ FOLLOWING = attrs.evolve(FOLLOWS, ha_master_address=None)
 
 
 async def send(running: RunningBroker, count: int) -> None:
-    """Store messages at once."""
+    """Store messages without any delay."""
     peer = running.connect()
     for number in range(count):
         answer = await peer.call(10, send_ext("T", f"UNIQ_KEY\x01{number}\x02"), b"x" * 1_000)
