@@ -222,7 +222,7 @@ def cost(ask: Callable[[], None], messages: int) -> dict[str, object]:
 
 
 def asked(places: Sequence[str], count: int) -> dict[str, Any]:
-    """What the jobs cost."""
+    """What the two jobs have cost."""
     spark = spark_session(
         master=f"local[{CORES}]", name="snapshots", settings={"spark.driver.memory": JAVA_MEMORY}
     )
@@ -262,7 +262,7 @@ def with_kept(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def passed(found: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the floors hold."""
+    """Whether all of the floors hold."""
     largest = found[-1]
     read = largest["ten_seconds"]["plan_bytes"] + largest["ten_seconds"]["task_bytes"]
     costs = [[one[name]["cpu_us"] for one in found if name in one] for name in JOBS]

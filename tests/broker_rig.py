@@ -104,6 +104,7 @@ def open_broker(
     listeners: tuple[trio.SocketListener, ...] = (),
     steady_ms: Callable[[], float] | None = None,
     address: str = ADDRESS,
+    ha_address: str = "",
     open_stream: OpenStream = open_tcp,
 ) -> Broker:
     """A broker over a store in memory; without listeners no client connects to it.
@@ -129,6 +130,7 @@ def open_broker(
             listen=address,
             namesrv_listen=None,
             store_host=host,
+            ha_address=ha_address,
         ),
         timer_store=TimerMessageStore(store, timer_options, watched),
         options=options,

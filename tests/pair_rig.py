@@ -29,7 +29,8 @@ from timermq.timerstore.store_options import StoreOptions
 
 MASTER_PORT, HA_PORT = 10_911, 10_912
 MASTER = f"127.0.0.1:{MASTER_PORT}"
-FOLLOWER = "127.0.0.1:20911"
+FOLLOWER_PORT, FOLLOWER_HA_PORT = 20_911, 20_912
+FOLLOWER = f"127.0.0.1:{FOLLOWER_PORT}"
 FOLLOWS = attrs.evolve(
     BROKER, follow=MASTER, ha_master_address=f"127.0.0.1:{HA_PORT}", slave_read_enable=True
 )
@@ -48,11 +49,15 @@ class Pair:
     follower_disk: MemoryDisk
     store_options: StoreOptions
     timer_options: TimerOptions
+    tells_links: bool = False
+    """Both say at which port their logs can be read, as brokers of ours do."""
     cut: Cut = lambda stream: stream
     master: RunningBroker | None = None
     follower: RunningBroker | None = None
     links: list[trio.abc.Stream] = attrs.field(factory=list[trio.abc.Stream])
     """The follower's ends of links to the master's log."""
+    calls: list[trio.abc.Stream] = attrs.field(factory=list[trio.abc.Stream])
+    """The follower's ends of connections to the master's port for clients."""
     ended: dict[Broker, trio.Event] = attrs.field(factory=dict[Broker, trio.Event])
 
     async def start_master(self, options: BrokerOptions = BROKER) -> RunningBroker:
@@ -64,7 +69,11 @@ class Pair:
             store_options=self.store_options,
             timer_options=self.timer_options,
             address=MASTER,
+            ha_address=f"127.0.0.1:{HA_PORT}" if self.tells_links else "",
+            open_stream=self.open_stream,
         )
+        if self.tells_links:
+            broker.succession.begin_first()
         self.master = await self._run(broker)
         self.nursery.start_soon(self._feed, broker)
         return self.master
@@ -87,7 +96,8 @@ class Pair:
             store_options=store_options or self.store_options,
             timer_options=self.timer_options,
             address=FOLLOWER,
-            open_stream=self._open,
+            ha_address=f"127.0.0.1:{FOLLOWER_HA_PORT}" if self.tells_links else "",
+            open_stream=self.open_stream,
         )
         self.follower = await self._run(broker)
         return self.follower
@@ -103,26 +113,32 @@ class Pair:
         finally:
             self.ended[broker].set()
 
-    async def _open(self, _host: str, port: int) -> trio.abc.Stream:
-        if self.master is None:
+    async def open_stream(self, _host: str, port: int) -> trio.abc.Stream:
+        """A connection to one of the ports of either; refused of one that is down."""
+        is_masters = port in (MASTER_PORT, HA_PORT)
+        running = self.master if is_masters else self.follower
+        if running is None or self.ended[running.broker].is_set():
             raise ConnectionRefusedError(111, "Connection refused")
-        broker = self.master.broker
-        if self.ended[broker].is_set():
-            raise ConnectionRefusedError(111, "Connection refused")
+        broker = running.broker
         ours, theirs = trio.testing.memory_stream_pair()
-        if port == MASTER_PORT:
+        if port in (MASTER_PORT, FOLLOWER_PORT):
             self.nursery.start_soon(broker.server.serve, theirs, ("127.0.0.1", 40_000))
+            if is_masters:
+                self.calls.append(ours)
             return ours
         self.nursery.start_soon(broker.master_side.service.serve, theirs, ("127.0.0.1", 40_001))
+        if not is_masters:
+            return ours
         self.links.append(ours)
         return self.cut(ours)
 
     async def kill_master(self) -> None:
         """End the master as SIGKILL does."""
         assert self.master is not None
-        for link in self.links:
+        for link in (*self.links, *self.calls):
             await trio.aclose_forcefully(link)
         self.links.clear()
+        self.calls.clear()
         await self._kill(self.master, self.master_disk)
         self.master = None
 
@@ -156,6 +172,7 @@ async def pair(
     *,
     store_options: StoreOptions = STORE,
     timer_options: TimerOptions = TIMER,
+    tells_links: bool = False,
 ) -> AsyncGenerator[Pair]:
     """A pair of which neither runs yet; what runs is killed at the end."""
     clock = VirtualClock()
@@ -167,6 +184,7 @@ async def pair(
             MemoryDisk(now_ms=clock.now_ms),
             store_options,
             timer_options,
+            tells_links,
         )
         nursery.cancel_scope.cancel()
 

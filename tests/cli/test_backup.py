@@ -184,6 +184,23 @@ def test_a_damaged_record_from_a_backup(
     assert 0 == timermq("store", "check", str(root)).code
 
 
+def test_the_check_of_a_backup(timermq: RunProgram, killed: Killed, tmp_path: Path) -> None:
+    """As of a store: nothing, and 0; a lost object is a finding, and 1. Notes are few."""
+    backup = tmp_path / "backup"
+    shutil.copytree(killed.backup, backup)
+    sound = timermq("store", "check", str(backup))
+    notes = timermq("store", "check", str(backup), "--json")
+    piece = next(one for one in (backup / "log").iterdir() if one.stat().st_size)
+    piece.unlink()
+    damaged = timermq("store", "check", str(backup), "--json")
+    lost = {(row["rule"], row["severity"]) for row in damaged.rows if row["severity"] != "note"}
+
+    assert (0, f"{backup}: nothing found\n") == (sound.code, sound.out)
+    assert [] == notes.rows
+    assert (1, True) == (damaged.code, ("RECORD_DAMAGED", "lost") in lost)
+    assert f"log/{piece.name}" in {row["file"] for row in damaged.rows}
+
+
 def test_once(timermq: RunProgram, killed: Killed, tmp_path: Path) -> None:
     """A stopped store is shipped to its end, also what no shipper had seen."""
     root = str(tmp_path / "restored")

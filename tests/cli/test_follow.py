@@ -123,3 +123,36 @@ def cluster_status(namesrv: str) -> list[dict[str, object]]:
     command = [sys.executable, "-m", "timermq.cli", "cluster", "status", "--json"]
     ran = subprocess.run([*command, "--namesrv", namesrv], capture_output=True, timeout=SECONDS)
     return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_what_the_master_has_cleaned_meanwhile(tmp_path: Path) -> None:
+    """The steps of SLAVE_BEHIND: its store moved away, and started, it has all that is left."""
+    with pair(tmp_path) as two:
+        master, follower = two.start_master(), two.start_follower()
+        trio.run(send_segments, two, 1)
+        wait_until(two.follower_is_level, SECONDS, told=lambda: follower.log.read_text()[-3000:])
+        assert follower.stop() == 0
+        before = two.log("follower")
+        trio.run(send_segments, two, 3)
+        assert master.stop() == 0
+        for start in range(0, 3 * SEGMENT_SIZE, SEGMENT_SIZE):  # as cleaning does
+            for place in ("commitlog", "timermq-seals/commitlog"):
+                (tmp_path / "master" / place / f"{start:020d}").unlink()
+        master = two.start_master()
+        with pytest.raises(AssertionError, match=r"SLAVE_BEHIND: .* move this store away"):
+            two.start_follower()
+        assert two.log("follower") == before
+        (tmp_path / "follower").rename(tmp_path / "follower.old")
+        follower = two.start_follower()
+        wait_until(two.follower_is_level, SECONDS, told=lambda: follower.log.read_text()[-3000:])
+        assert len(two.log("follower")) > len(before)
+        assert follower.stop() == 0
+        assert master.stop() == 0
+
+
+async def send_segments(two: Pair, count: int) -> None:
+    """Send more than so many segments hold."""
+    async with Producer(two.master_at[1]) as producer:
+        for _ in range(count * SEGMENT_SIZE // (20 * 10_000) + 1):
+            messages = [OutgoingMessage(topic="T", body=b"x" * 10_000) for _ in range(20)]
+            await producer.send_batch(messages)

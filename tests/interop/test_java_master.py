@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -87,7 +90,10 @@ def log_bytes(store: Path) -> bytes:
 
 @pytest.mark.parametrize("either_peer", ["java_peer", "java_peer_5_3"], indirect=True)
 def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> None:
-    """From its oldest byte on; killed, its messages come once from the store of the follower."""
+    """From its oldest byte on; killed, its messages come once from the store of the follower.
+
+    What a copy of the follower's store has lost is put back from the master.
+    """
     master, follower = tmp_path / "master", tmp_path / "follower"
     with starting() as start:
         with either_peer.broker(master, settings=JAVA) as java:
@@ -95,6 +101,9 @@ def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> N
             flags = (*OURS, "--follow", java.listen, "--namesrv", java.namesrv)
             one = start(follower, *flags)
             _wait_level(master, one)
+            assert one.stop() == 0
+            _lose_and_repair(follower, tmp_path / "damaged", java.listen)
+            one = start(follower, *flags)
             wait_until(lambda: TIMERS[4] in bodies(java.listen), SECONDS)
             _wait_level(master, one)
             topics = (follower / "config" / "topics.json").read_text()
@@ -108,6 +117,19 @@ def test_the_log_of_rocketmqs_master(tmp_path: Path, either_peer: JavaPeer) -> N
         expected = Counter([*PLAIN, *TIMERS, *LEVELS])
         wait_until(lambda: bodies(leads.listen) >= expected, SECONDS, pause=PAUSE)
         assert bodies(leads.listen) == expected
+
+
+def _lose_and_repair(store: Path, copy: Path, address: str) -> None:
+    """Damage the first record of a copy of a store, and others, and repair it from a broker."""
+    shutil.copytree(store, copy)
+    with (copy / "commitlog" / f"{0:020d}").open("r+b") as file:
+        for at in (0, 600, 300_000):
+            file.seek(at)
+            file.write(b"\xff" * 200)
+    assert log_bytes(copy) != log_bytes(store)
+    words = ("store", "repair", str(copy), "--from", address)
+    subprocess.run([sys.executable, "-m", "timermq.cli", *words], check=True, timeout=SECONDS)
+    assert log_bytes(copy) == log_bytes(store)
 
 
 ACCOUNT = {"username": "the-admin", "password": SECRET}

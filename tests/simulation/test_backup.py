@@ -18,11 +18,12 @@ from damaged_stores import (
     small_image,
 )
 from simulation.staged_service import ROOT, SMALL_FILES
+from timermq.backup.backup_log import BackupLog
 from timermq.backup.backup_objects import BackupObjects
 from timermq.backup.directory_target import DirectoryTarget
-from timermq.backup.record_source import RecordSource
 from timermq.backup.restore import Restore
 from timermq.backup.shipper import Shipper
+from timermq.repair.source_repair import SourceRepair
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.record import decode_record, record_topic
 
@@ -90,7 +91,7 @@ async def test_damage_is_put_back_from_a_backup(autojump_clock: MockClock, loss:
         case _:
             overwrite(disk, path, (position - start) // 512 * 512, bytes(512))
     assert before != records(disk)
-    put_back = await RecordSource(objects=objects, store=checked(disk)).run()
+    put_back = await SourceRepair(source=BackupLog(objects), store=checked(disk)).run()
     report = await repair(checked(disk))
 
     assert put_back
@@ -108,4 +109,4 @@ async def test_a_backup_that_lacks_what_is_damaged(autojump_clock: MockClock) ->
     start = position - position % size
     overwrite(disk, f"{ROOT}/commitlog/{start:020d}", position - start + 90, b"\xff" * 3)
 
-    assert [] == await RecordSource(objects=objects, store=checked(disk)).run()
+    assert [] == await SourceRepair(source=BackupLog(objects), store=checked(disk)).run()

@@ -90,15 +90,3 @@ class BackupObjects:
         data = await self.read(piece)
         start = max(first, piece.start)
         return start, data[start - piece.start : end - piece.start]
-
-    async def bytes_of(self, first: int, end: int) -> bytes | None:
-        """Bytes of the log, a few; None when the backup has not all of them.
-
-        Raises:
-            BackupError: An object is missing or damaged.
-            TargetError: The target cannot be read.
-        """
-        found = b""
-        for piece in await self.pieces_in(first, end):
-            found += (await self.part_of(piece, first, end))[1]
-        return found if len(found) == end - first else None

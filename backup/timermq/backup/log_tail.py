@@ -162,28 +162,3 @@ class LogTail:
             return self.disk.open(f"{self.root}/commitlog/{start:0{NAME_DIGITS}d}", read_only=True)
         except FileNotFoundError:
             return None
-
-
-def are_records(data: bytes, position: int, *, ends_segment: bool) -> bool:
-    """Whether bytes of the log are whole records from their first byte to their last.
-
-    Args:
-        data: The bytes.
-        position: Of the first one in the log.
-        ends_segment: A blank may stand at their end.
-    """
-    return all(_sizes(data, position, ends_segment=ends_segment))
-
-
-def _sizes(data: bytes, position: int, *, ends_segment: bool) -> Iterator[int]:
-    """Sizes of the records one after the other; 0, as the last one, for bytes that are none."""
-    at = 0
-    while at < len(data):
-        # Positions count from the first byte, as if a segment began with it.
-        reason, size = look_at(data, at, len(data), position, is_whole=ends_segment)
-        if not reason and not size:
-            return
-        yield 0 if reason else size
-        if reason:
-            return
-        at += size

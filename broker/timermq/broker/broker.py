@@ -383,6 +383,7 @@ class Broker(Replica):
                 services.start_soon(self.name_servers.run, name="registrations")
                 services.start_soon(self.succession.run, name="succession")
                 services.start_soon(self._follow_master, name="following")
+                services.start_soon(self._put_back_sectors, name="sectors put back")
                 if self.lease is not None:
                     await services.start(self.lease.run, name="lease")
                 services.start_soon(self._ingest_bulk, name="bulk ingest")

@@ -39,9 +39,11 @@ def refuse_without_store(args: argparse.Namespace) -> None:
         raise UsageError("argument --broker: not allowed with argument --store")
 
 
-def add_store_arguments(parser: argparse.ArgumentParser) -> None:
+def add_store_arguments(
+    parser: argparse.ArgumentParser, *, what: str = "the store's directory"
+) -> None:
     """The directory, and how to name settings that its files do not tell."""
-    directory = parser.add_argument("directory", metavar="DIR", help="the store's directory")
+    directory = parser.add_argument("directory", metavar="DIR", help=what)
     complete_directories(directory)
     add_configuration_flags(parser)
 

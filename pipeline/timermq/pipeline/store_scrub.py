@@ -73,6 +73,10 @@ class StoreScrub:
         """A moment's picture; reads memory only."""
         return self._scrub.statistics()
 
+    def note_put_back(self, *, is_told: bool) -> None:
+        """A sector of the commit log was put back; ``is_told``: as damaged, by a scrub."""
+        self._scrub.note_put_back(is_told=is_told)
+
     async def run(self) -> None:
         """Scrub for ever.
 

@@ -10,10 +10,14 @@ import pytest
 from backup_rig import BackupRig
 from interop.serving import free_port
 from object_store import BUCKET, access, object_store
-from small_store import open_store, put_bodies
+from small_store import ROOT, open_store, put_bodies, small_options
+from timermq.backup.backup_check import BackupCheck
+from timermq.backup.backup_objects import BackupObjects
 from timermq.backup.directory_target import UNFINISHED, DirectoryTarget
 from timermq.backup.target import Target, TargetError
 from timermq.backup.target_place import target_of
+from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.repair.store_check import CheckedStore, is_damage
 from timermq.simulator.disks.memory_disk import MemoryDisk
 from timermq.timerstore.os_disk import OsDisk
 
@@ -75,6 +79,34 @@ async def test_a_backup_in_an_object_store(url: str) -> None:
     await rig.ship()
 
     assert bodies == await rig.restored_bodies()
+
+
+async def test_the_check_of_a_backup_in_an_object_store(url: str) -> None:
+    """It is read as one in a directory; a changed object is found there too."""
+    rig = BackupRig(is_served=False)
+    store = open_store(rig.disk, rig.clock)
+    put_bodies(store, *"abcdefghijkl")
+    await store.aclose()
+    rig.target.target = target_of(f"{url}/checked", OsDisk())
+    await rig.ship()
+    objects = await BackupObjects.load(rig.target.target)
+    check = BackupCheck(
+        objects=objects,
+        settings=CheckedStore(
+            disk=rig.disk,
+            root=ROOT,
+            store_options=small_options(),
+            timer_options=TimerOptions(),
+            now_ms=rig.clock.now_ms(),
+        ),
+    )
+    sound = [one for one in await check.run() if is_damage(one)]
+    (piece, *_) = [one for part in objects.segments() for one in await objects.pieces_of(part)]
+    await rig.target.target.put(piece.name, b"other bytes")
+    damaged = [one for one in await check.run() if is_damage(one)]
+
+    assert [] == sound
+    assert piece.name in {one.file for one in damaged}
 
 
 async def test_an_object_store_that_refuses(url: str) -> None:

@@ -8,7 +8,7 @@ FIRST, SECOND, THIRD = OSError("a"), KeyboardInterrupt(), ValueError("b")
 
 
 def test_causes_come_in_their_order() -> None:
-    """However deep they stand."""
+    """They come so however deep they stand."""
     inner = BaseExceptionGroup("inner", [FIRST, SECOND])
     group = BaseExceptionGroup("outer", [BaseExceptionGroup("", [inner]), THIRD])
 

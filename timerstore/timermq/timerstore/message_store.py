@@ -12,7 +12,7 @@ Only making things durable waits for the disk, and is async. RocketMQ's DefaultM
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Self
 
 import trio
@@ -68,6 +68,9 @@ class MessageStore:
         self.commit_log = log = files.log
         self.recovery = recovery
         """The result of opening."""
+        self.put_back: Callable[[], Awaitable[None]] | None = None
+        """Has damaged sectors put back from another copy of the log, as far as that is soon done;
+        None: there is no other copy."""
         self.pins = Pins(files.register)
         """The part of the log that its owners need."""
         self._lock = lock

@@ -2,13 +2,14 @@
 
 What this process has written comes from memory as it was. What was there when it began may have
 changed on the disk, and is compared a stretch at a time when it is read; that counts until
-``compare_anew``. A single damaged word is put right; sectors that stay damaged are remembered. What
-a scrub finds later is remembered too.
+``compare_anew``. A single damaged word is put right; sectors that stay damaged are remembered,
+until their bytes are put back from another copy of the log. What a scrub finds later is remembered
+too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,10 @@ class OldBytes:
         """The log."""
         self.damaged: set[int] = set()
         """Positions of the sectors that are not as they were written."""
+        self.on_damaged: Callable[[], None] | None = None
+        """Called when sectors are found damaged that were not known to be."""
+        self._scrubbed: set[int] = set()
+        """Those of the damaged that a scrub has told of."""
         self._end = 0
         self._compared: set[int] = set()
         """Positions of the stretches that have been compared."""
@@ -47,6 +52,7 @@ class OldBytes:
         self._compared.clear()
         self._proved.clear()
         self.damaged.clear()
+        self._scrubbed.clear()
 
     def compare_anew(self) -> None:
         """Compare each stretch once more when it is next read: it may have rotted since."""
@@ -55,8 +61,22 @@ class OldBytes:
 
     def note(self, sectors: list[int]) -> None:
         """These are damaged, also if this process wrote them: then all before them may be."""
-        self.damaged.update(sectors)
+        self._add(sectors)
+        self._scrubbed.update(sectors)
         self._end = max(self._end, *(one + SECTOR_SIZE for one in sectors))
+
+    def put_back(self, sector: int) -> bool:
+        """A damaged sector is as it was written, durably; whether a scrub had told of it."""
+        self.damaged.discard(sector)
+        is_told = sector in self._scrubbed
+        self._scrubbed.discard(sector)
+        return is_told
+
+    def _add(self, sectors: list[int]) -> None:
+        if not self.damaged.issuperset(sectors):
+            self.damaged.update(sectors)
+            if self.on_damaged is not None:
+                self.on_damaged()
 
     def cut(self, end: int, *, is_sealed: bool) -> None:
         """The log ends there.
@@ -85,7 +105,7 @@ class OldBytes:
         for segment, start, to in self._stretches(first, end):
             if start not in self._compared:
                 self._compared.add(start)
-                self.damaged.update(self.files.repair(start, to))
+                self._add(self.files.repair(start, to))
                 if seals is not None and seals.prove(segment.start, start, min(to, self._end)):
                     self._proved.add(start)
         return not self.damaged or not self._is_damaged(first, end)

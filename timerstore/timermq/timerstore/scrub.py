@@ -62,6 +62,8 @@ class ScrubStatistics:
     """Things found damaged since then: sectors, records, units, tables."""
     repaired: int
     """Those of them that were put right."""
+    put_back: int
+    """Damaged sectors of the commit log that were put back since then as another copy has them."""
     left: int
     """Things that the last pass, or the one under way, has found and could not put right."""
 
@@ -80,7 +82,7 @@ class Scrub:
         self._parts = parts
         self._end: int | None = None
         """Of the part that is looked at, as it was when that began."""
-        self._passes = self._size = self._damaged = self._repaired = 0
+        self._passes = self._size = self._damaged = self._repaired = self._put_back = 0
         if self.is_under_way:
             for part in parts:
                 part.begin()
@@ -113,6 +115,17 @@ class Scrub:
             self._go_on(now_ms)
         return found
 
+    def note_put_back(self, *, is_told: bool) -> None:
+        """Bytes were put back from another copy of the log.
+
+        Args:
+            is_told: A step had found them damaged.
+        """
+        self._put_back += 1
+        if is_told:
+            note = self.note
+            note.left, note.left_now = max(note.left - 1, 0), max(note.left_now - 1, 0)
+
     def announce(self) -> None:
         """Have the next piece brought to memory."""
         if self.is_under_way:
@@ -140,6 +153,7 @@ class Scrub:
             size=self._size,
             damaged=self._damaged,
             repaired=self._repaired,
+            put_back=self._put_back,
             left=max(self.note.left, self.note.left_now),
         )
 

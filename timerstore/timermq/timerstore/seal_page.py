@@ -128,6 +128,11 @@ def seals_behind(tail: bytes, data: Bytes) -> tuple[Sums, bytes]:
     return np.concatenate(parts), rest
 
 
+def seal_of(sector: bytes) -> int:
+    """The seal of one sector; less than a whole one ends in zeros."""
+    return int(seals_of(sector)[0])
+
+
 def repaired(sector: bytes, sealed: int) -> bytes | None:
     """The sector as it was written, if it has changed within one half of a word; else None.
 
@@ -136,7 +141,7 @@ def repaired(sector: bytes, sealed: int) -> bytes | None:
         sealed: Its seal as it was written.
     """
     words = np.frombuffer(sector.ljust(SECTOR_SIZE, b"\0"), WORD).astype(np.uint64)
-    difference = np.uint64((int(seals_of(sector)[0]) - sealed) % (1 << 64))
+    difference = np.uint64((seal_of(sector) - sealed) % (1 << 64))
     before = _mixed(_mixed(words) - INVERSES * difference)
     changes = before ^ words
     (places,) = np.nonzero((changes >> _HALVES[:1] == 0) != (changes << _HALVES[:1] == 0))
@@ -206,6 +211,16 @@ class SealPage:
             return None
         seals = np.frombuffer(page, WORD, -(-covered // SECTOR_SIZE), PAGE_HEAD.size)
         return cls(start=start, covered=covered, seals=seals, is_found=found > 0)
+
+    def seal_of(self, sector: int) -> tuple[int, int]:
+        """How many bytes of a sector of the stretch are sealed, and its seal; 0 bytes: none.
+
+        Args:
+            sector: Position in the log.
+        """
+        at = sector - self.start
+        size = min(max(self.covered - at, 0), SECTOR_SIZE)
+        return size, int(self.seals[at // SECTOR_SIZE]) if size else 0
 
     def encode(self) -> bytes:
         """The page as it is written, as large as a sector."""

@@ -120,6 +120,12 @@ class SealReader:
         data = segment.read(sector - segment_start, min(page.covered - rest, SECTOR_SIZE))
         return repaired(data, int(page.seals[rest // SECTOR_SIZE]))
 
+    def page_of(self, segment_start: int, position: int) -> SealPage | None:
+        """The page that seals a position in the log, of one segment; None without one."""
+        number = (position - segment_start) // STRETCH_SIZE
+        with self._pages(segment_start) as pages:
+            return None if pages is None else self.read_page(pages, segment_start, number)
+
     @contextlib.contextmanager
     def _pages(self, segment_start: int) -> Generator[File | None]:
         path = self.path(segment_start)

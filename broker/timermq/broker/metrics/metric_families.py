@@ -165,6 +165,11 @@ def _scrub(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield counter("timermq_scrub_read_bytes", "Bytes compared", scrub.size)
     yield counter("timermq_scrub_damaged", "Places found damaged at rest", scrub.damaged)
     yield counter("timermq_scrub_repaired", "Those of them that were repaired", scrub.repaired)
+    yield counter(
+        "timermq_sectors_put_back",
+        "Damaged sectors of the commit log that were put back as another replica has them",
+        scrub.put_back,
+    )
 
 
 def _timer(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -24,18 +24,8 @@ from timermq.pipeline.state.signal import Signal
 from timermq.timerstore.log_copy import CopyError, LogCopy
 
 from .follow_state import FollowError, FollowState
-from .greeting import (
-    FOLLOWER_SIDE,
-    MASTER_SIDE,
-    Greeting,
-    GreetingReader,
-    Proof,
-    Refusal,
-    encode_greeting,
-    is_proof,
-    new_nonce,
-    proof_of,
-)
+from .follower_greeting import greet
+from .greeting import Greeting
 from .ha_frames import (
     Epochs,
     EpochTransfer,
@@ -139,27 +129,7 @@ class FollowLink:
         Raises:
             FollowError: It is none, or refuses this follower.
         """
-        own = attrs.evolve(greeting, nonce=new_nonce())
-        await self._send(encode_greeting(own))
-        reader = GreetingReader()
-        said: Greeting | Proof | Refusal | None = None
-        while said is None:
-            try:
-                said = reader.feed(await self._receive())
-            except FrameError as error:
-                raise FollowError("GREETING", str(error)) from error
-        if isinstance(said, Refusal):
-            raise FollowError(said.name, f"the master says: {said.remark}")
-        if not isinstance(said, Greeting):
-            raise FollowError("GREETING", "expected a greeting, found a proof alone")
-        if said.segment_size != own.segment_size:
-            raise segments_differ(said.segment_size, own.segment_size)
-        if secret is not None:
-            if not is_proof(said.proof, secret, MASTER_SIDE, own.nonce, said.nonce):
-                raise FollowError("SECRET", "the master does not know the shared secret")
-            proof = proof_of(secret, FOLLOWER_SIDE, own.nonce, said.nonce)
-            await self._send(encode_greeting(Proof(proof)))
-        return bytes(reader.rest)
+        return await greet(self._send, self._receive, greeting, secret)
 
     async def copy_epochs(
         self,
@@ -248,12 +218,3 @@ class FollowLink:
         while True:
             await self._send(encode(self._reported))
             await self._grown.wait_at_most(self._times.heartbeat)
-
-
-def segments_differ(found: int, expected: int) -> FollowError:
-    """The refusal of a master whose segments have another size."""
-    return FollowError(
-        "SEGMENT_SIZE",
-        f"mapped_file_size_commit_log: expected {found}, as the master has it, found {expected}: "
-        "a store keeps the size that it was made with; follow with a new store of the master's",
-    )

@@ -132,22 +132,37 @@ class Followers:
         Raises:
             LinkRefusedError: It cannot follow from there, or another one has its id.
         """
-        log, now = self._log, self._current_time()
-        begun_from = self._begin(first)
+        begun_from, now = self._begin(first), self._current_time()
         self._clear_id(broker_id, now)
-        follower = Follower(
+        follower = self._new(address, broker_id, begun_from)
+        self._linked[follower] = end
+        follower.note_acknowledged(begun_from if first else 0, self._log.max_offset, now)
+        self.update()
+        return follower
+
+    def add_learner(self, address: str, first: int) -> Follower:
+        """A peer that reads the log from a position on and is no replica: it counts nowhere.
+
+        Args:
+            address: ``host:port`` of its end of the link.
+            first: Where it begins; 0: with the log.
+
+        Raises:
+            LinkRefusedError: The log does not reach there, or no more.
+        """
+        return self._new(address, None, self._begin(first))
+
+    def _new(self, address: str, broker_id: int | None, begun_from: int) -> Follower:
+        now = self._current_time()
+        return Follower(
             address=address,
             broker_id=broker_id,
             begun_from=begun_from,
             sent=begun_from,
-            acknowledged=begun_from if first else 0,
+            acknowledged=0,
             heard_at=now,
             acknowledged_at=now,
         )
-        self._linked[follower] = end
-        follower.note_acknowledged(follower.acknowledged, log.max_offset, now)
-        self.update()
-        return follower
 
     def _begin(self, first: int) -> int:
         """Where sending begins. RocketMQ begins at the last segment for an empty slave."""

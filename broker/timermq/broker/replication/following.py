@@ -30,9 +30,10 @@ from ..options import BrokerOptions
 from ..security.log_limit import LogLimit
 from ..security.outward_access import OutwardAccess
 from ..tables import Tables
-from .follow_link import FollowLink, LinkTimes, segments_differ
+from .follow_link import FollowLink, LinkTimes
 from .follow_options import FollowOptions
 from .follow_state import FollowError, FollowState
+from .follower_greeting import segments_differ
 from .greeting import Greeting
 from .ha_frames import Epochs, EpochTransfer
 from .link_security import follower_context, read_secret

@@ -8,7 +8,7 @@ A follower that knows its master for one of ours speaks first. Both sides use on
 
 ::
 
-    follower   brokerName, brokerId, segmentSize, nonce
+    follower   brokerName, brokerId, segmentSize, nonce, learner (of one that only reads)
     master     brokerName, brokerId, segmentSize, nonce, proof (where a secret is set)
     follower   proof                                           (where a secret is set)
 
@@ -62,6 +62,9 @@ class Greeting:
     """Random digits, new for each link."""
     proof: str | None = None
     """The master's, where a secret is set."""
+    is_learner: bool = False
+    """It reads a part of the log, and is no replica: its id does not count, and any broker of the
+    name lets it, also one that follows itself."""
 
 
 @attrs.frozen
@@ -111,6 +114,8 @@ def encode_greeting(said: Greeting | Proof | Refusal) -> bytes:
         }
         if said.proof is not None:
             fields["proof"] = said.proof
+        if said.is_learner:
+            fields["learner"] = True
     elif isinstance(said, Proof):
         fields = {"proof": said.proof}
     else:
@@ -167,6 +172,7 @@ def _decoded(body: bytes) -> Greeting | Proof | Refusal:
         segment_size=_field(said, "segmentSize", int),
         nonce=_field(said, "nonce", str),
         proof=None if proof is None else str(proof),
+        is_learner=said.get("learner") is True,
     )
 
 

@@ -68,7 +68,7 @@ class HaService:
         followers: Told of all that happens.
         sockets: Know who is at the other end.
         context: TLS with followers; None: it is not spoken.
-        is_master: Whether this broker leads now; while it does not, no peer may follow.
+        is_master: Whether this broker leads now; while it does not, peers may read at most.
     """
 
     def __init__(
@@ -256,7 +256,8 @@ class HaService:
                 self.followers,
                 address,
                 end,
-                self._bar(remote[0], is_plain=is_plain),
+                plain_refusal(self._options, remote[0]) if is_plain else None,
+                self._bar(),
             )
 
             async def until_refused(work: LinkWork) -> None:
@@ -283,12 +284,12 @@ class HaService:
             raise refused
         return reasons[0] if reasons else "closed"
 
-    def _bar(self, host: str, *, is_plain: bool) -> LinkRefusedError | None:
-        if not self._is_master():
-            return LinkRefusedError(
-                "HA_NOT_MASTER", "this broker follows another one itself: follow that one"
-            )
-        return plain_refusal(self._options, host) if is_plain else None
+    def _bar(self) -> LinkRefusedError | None:
+        if self._is_master():
+            return None
+        return LinkRefusedError(
+            "HA_NOT_MASTER", "this broker follows another one itself: follow that one"
+        )
 
     async def _receive(self, link: MasterLink, stream: trio.abc.Stream, wake: Signal) -> None:
         """Take reports until the peer ends the link."""
@@ -307,7 +308,7 @@ class HaService:
             link.receive(data)
             if link.follower is not None and not follows:
                 log.info(
-                    "a follower is linked",
+                    "the log is read" if link.is_learner else "a follower is linked",
                     remote=link.follower.address,
                     broker_id=link.follower.broker_id,
                     begins_at=link.follower.begun_from,

@@ -73,7 +73,8 @@ class MasterLink:
         followers: Where the peer is entered when it has said how far it is.
         address: ``host:port`` of the peer.
         end: Ends the link, for a reason.
-        barred: Why this peer may not follow, whatever it says; None: it may.
+        barred: Why this peer may not link, whatever it says; None: it may.
+        follows_barred: Why no peer may follow now, though it may read; None: it may.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class MasterLink:
         address: str,
         end: Callable[[str], None],
         barred: LinkRefusedError | None = None,
+        follows_barred: LinkRefusedError | None = None,
     ) -> None:
         self.follower: Follower | None = None
         """The peer, once it follows."""
@@ -97,6 +99,9 @@ class MasterLink:
         self._address = address
         self._end = end
         self._barred = barred
+        self._follows_barred = follows_barred
+        self.is_learner = False
+        """The peer only reads."""
         self._broker_id: int | None = None
         self._greeting: GreetingReader | None = None
         self._greeted: Greeting | None = None
@@ -114,6 +119,7 @@ class MasterLink:
         """Whether the confirm offset has grown since the follower was told of it."""
         return (
             self.is_greeted
+            and not self.is_learner
             and self.follower is not None
             and self._followers.in_sync.confirm_offset > self._told_confirm
         )
@@ -139,7 +145,7 @@ class MasterLink:
         """Find out who is there; gives what is to be read as frames."""
         if self._greeting is None:
             if not data.startswith(MAGIC[:1]):
-                self._check_barred()
+                self._check(self._barred, self._follows_barred)
                 if self._identity.secret is not None:
                     raise LinkRefusedError(
                         "HA_SECRET",
@@ -149,7 +155,7 @@ class MasterLink:
                 self._reports = ReportReader()
                 return data
             self._greeting = GreetingReader()
-            self._check_barred()
+            self._check(self._barred)
         said = self._greeting.feed(data)
         if isinstance(said, Greeting) and self._greeted is None:
             self._answer(said)
@@ -165,12 +171,16 @@ class MasterLink:
         rest, self._greeting.rest = bytes(self._greeting.rest), bytearray()
         return rest
 
-    def _check_barred(self) -> None:
-        if self._barred is not None:
-            raise self._barred
+    def _check(self, *bars: LinkRefusedError | None) -> None:
+        for bar in bars:
+            if bar is not None:
+                raise bar
 
     def _answer(self, said: Greeting) -> None:
         identity, segment_size = self._identity, self._log.segment_size
+        self.is_learner = said.is_learner
+        if not self.is_learner:
+            self._check(self._follows_barred)
         if said.broker_name != identity.broker_name:
             raise LinkRefusedError(
                 "HA_BROKER_NAME",
@@ -182,7 +192,7 @@ class MasterLink:
                 f"expected segments of {segment_size} bytes (mappedFileSizeCommitLog), found "
                 f"{said.segment_size}",
             )
-        if said.broker_id <= 0:
+        if said.broker_id <= 0 and not self.is_learner:
             raise LinkRefusedError(
                 "HA_BROKER_ID",
                 f"expected a brokerId above 0, which is the master's, found {said.broker_id}",
@@ -221,11 +231,13 @@ class MasterLink:
             epochs = self._identity.epochs()
             self.replies.append(encode_epochs(self._log.max_offset, epochs.entries))
             return
-        if self.follower is None:
+        if self.follower is None and self.is_learner:
+            self.follower = self._followers.add_learner(self._address, said.max_offset)
+        elif self.follower is None:
             self.follower = self._followers.add(
                 self._address, self._broker_id, said.max_offset, self._end
             )
-        else:
+        elif not self.is_learner:
             self._followers.acknowledge(self.follower, said.max_offset)
 
     def refusal(self, error: LinkRefusedError) -> bytes:
@@ -265,7 +277,10 @@ class MasterLink:
         epochs = self._identity.epochs()
         epoch = epochs.at(offset) or epochs.entries[0]
         size = epochs.end_of(epoch, offset + size) - offset
-        self._told_confirm = confirmed = self._followers.confirm_offset()
+        # On a broker that follows itself nothing is confirmed by its log's end.
+        followers = self._followers
+        in_force = followers.in_sync.confirm_offset
+        self._told_confirm = confirmed = in_force if self.is_learner else followers.confirm_offset()
         return Frame(encode_epoch_transfer_head(offset, size, epoch, confirmed), offset, size)
 
     def sent(self, frame: Frame) -> None:

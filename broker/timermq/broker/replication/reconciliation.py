@@ -156,8 +156,8 @@ class Reconciliation:
         position = self._common_end(stopped, own, theirs, report)
         if position < report.min_offset:
             raise self._error(
-                f"the logs have records up to {position} in common, and its log begins at "
-                f"{report.min_offset}: move this store away, and a copy begins there"
+                f"SLAVE_BEHIND: the logs have records up to {position} in common, and its log "
+                f"begins at {report.min_offset}: move this store away, and a copy begins there"
             )
         return await self._last_equal(stopped, position)
 

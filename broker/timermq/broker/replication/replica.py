@@ -23,6 +23,7 @@ from ..options import BrokerOptions
 from ..security.outward_access import OutwardAccess
 from ..tables import Tables
 from ..transactions.transactions import Transactions
+from .link_security import follower_context, read_secret
 from .next_life import NextLife
 from .parked_requests import ParkedRequests
 from .role import BrokerRole, Role
@@ -32,6 +33,7 @@ from .succession_parts import join_epochs, succession_of
 if TYPE_CHECKING:
     from .following import Following
     from .lease_keeper import LeaseKeeper
+    from .sectors_from_replicas import SectorsFromReplicas
 
 FOLLOWS = "this broker follows a master"
 """Why nothing is taken by a follower."""
@@ -116,6 +118,38 @@ class Replica(ABC):
         )
         join_epochs(following, self.succession)
         return following
+
+    async def _put_back_sectors(self) -> None:
+        """Put damaged sectors of the log back as other replicas have them."""
+        old, found = self.store.commit_log.old, trio.Event()
+        self.store.put_back = self._put_back_soon
+        if not old.damaged:
+            old.on_damaged = found.set
+            await found.wait()
+        await self._sectors.run()
+
+    async def _put_back_soon(self) -> None:
+        await self._sectors.put_back_soon()
+
+    @cached_property
+    def _sectors(self) -> SectorsFromReplicas:
+        """What puts damaged sectors back, made when the first one is found."""
+        # Imported late: most logs have no damage.
+        from .sectors_from_replicas import SectorsFromReplicas
+
+        options = self.options
+        return SectorsFromReplicas(
+            store=self.store,
+            broker_name=options.broker_name,
+            address=self.endpoint.address,
+            known=self.succession.replicas,
+            servers=options.registers_with,
+            calls=self.succession.calls,
+            open_stream=self._open_stream,
+            on_put_back=self.timer_store.scrub.note_put_back,
+            secret=read_secret(options.ha_secret_file),
+            tls=follower_context(options),
+        )
 
     def _lease_keeper(self, steady_ms: Callable[[], float]) -> LeaseKeeper | None:
         if self.options.lease is None:

@@ -456,9 +456,8 @@ class Succession:
 
     async def _tell_peers(self) -> None:
         async with trio.open_nursery() as nursery:
-            for peer in self._peers():
-                if peer != self.address:
-                    nursery.start_soon(self._tell, peer)
+            for peer in {*self._peers()} - {self.address}:
+                nursery.start_soon(self._tell, peer)
             await trio.sleep_forever()
 
     async def _tell(self, peer: str) -> None:
@@ -476,6 +475,11 @@ class Succession:
             except NoReplicaError:
                 pass
             await trio.sleep(pause)
+
+    def replicas(self) -> list[str]:
+        """Addresses of other replicas, as far as this one knows; some may come twice."""
+        known = (self.role.master_address, *self.followers(), *self._peers())
+        return [one for one in known if one is not None]
 
     def _note(
         self, role: BrokerRole, epoch: int, broker_id: int | None, master: str | None = None

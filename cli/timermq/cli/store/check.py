@@ -1,6 +1,7 @@
 """Check a store: log, queues, index, timers and tables; every finding is one row.
 
-Nothing is written, and damage of one part hides no other. Each finding names the rule and the
+Nothing is written, and damage of one part hides no other. A backup is checked by the same rules, as
+far as it has what they judge. Each finding names the rule and the
 promise that are broken, the file and the byte in it, and what `store repair` would do.
 """
 
@@ -16,6 +17,7 @@ from timermq.repair.store_check import is_damage
 from ..arguments import OneLineParser, add_json
 from ..output import print_json, print_table
 from ..store_flags import add_store_arguments
+from .backup_findings import find_in_backup, is_backup
 from .progress import prepare_store
 
 COLUMNS = ("rule", "promise", "file", "offset", "expected", "found", "count", "repair")
@@ -23,7 +25,7 @@ COLUMNS = ("rule", "promise", "file", "offset", "expected", "found", "count", "r
 
 def prepare_parser(parser: OneLineParser) -> None:
     """The directory and how to print."""
-    add_store_arguments(parser)
+    add_store_arguments(parser, what="the store's directory, or a backup's (or its URL)")
     parser.add_argument(
         "--notes", action="store_true", help="also what is worth knowing and no damage"
     )
@@ -32,6 +34,8 @@ def prepare_parser(parser: OneLineParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; 1 if there are any."""
+    if is_backup(args.directory):
+        return print_findings(args, find_in_backup(args))
     findings = list(prepare_store(args, args.directory).find())
     return print_findings(args, findings)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -21,6 +23,9 @@ from ..store_flags import add_store_arguments
 from .check import COLUMNS, print_findings
 from .progress import prepare_store
 
+if TYPE_CHECKING:
+    from timermq.repair.source_repair import PutBack
+
 
 def prepare_parser(parser: OneLineParser) -> None:
     """The directory, whether to write, and how to print."""
@@ -31,8 +36,9 @@ def prepare_parser(parser: OneLineParser) -> None:
     parser.add_argument(
         "--from",
         dest="source",
-        metavar="TARGET",
-        help="put damaged records of the log back as this backup has them, before the repair",
+        metavar="COPY",
+        help="put damaged records of the log back, before the repair, as this backup (a directory "
+        "or URL) or replica (HOST:PORT, where clients reach it) has them",
     )
     add_json(parser)
     parser.set_defaults(notes=False)
@@ -43,35 +49,36 @@ def run(args: argparse.Namespace) -> int:
     store = prepare_store(args, args.directory)
     if args.dry_run:
         return print_findings(args, store.find())
-    if args.source is not None:
-        _put_back(args.source, store)
+    put_back = [] if args.source is None else _put_back(args, store)
     report = trio.run(StoreRepair(store, SystemClock().now_ms).run)
     if args.json:
         print_json(finding.row() for finding in report.findings)
-        print_json([_summary(report)])
+        print_json([_summary(report, put_back)])
     else:
         _print_report(args.directory, report)
     return 0 if report.is_repaired else 1
 
 
-def _put_back(source: str, store: CheckedStore) -> None:
-    """Put back what a backup has of what the log has lost, and say what."""
-    from timermq.backup.backup_objects import BackupObjects
-    from timermq.backup.record_source import PutBack, RecordSource
+def _put_back(args: argparse.Namespace, store: CheckedStore) -> list[PutBack]:
+    """Put back what another copy has of what the log has lost, and say what."""
+    from timermq.repair.source_repair import SourceRepair
 
-    from ..backup_target import named_target
+    from .log_copy import opened_copy
 
     async def put_back() -> list[PutBack]:
-        objects = await BackupObjects.load(named_target(source, store.disk))
-        return await RecordSource(objects=objects, store=store).run()
+        async with opened_copy(args, store.disk) as source:
+            return await SourceRepair(source=source, store=store).run()
 
-    for one in trio.run(put_back):
-        text = f"commit log: {one.size} bytes at {one.position} put back from {source}"
+    found = trio.run(put_back)
+    for one in found:
+        text = f"commit log: {one.size} bytes at {one.position} put back from {args.source}"
         print(text, file=sys.stderr)
+    return found
 
 
-def _summary(report: RepairReport) -> dict[str, object]:
+def _summary(report: RepairReport, put_back: Sequence[PutBack]) -> dict[str, object]:
     return {
+        "put_back": [{"position": one.position, "size": one.size} for one in put_back],
         "findings": len(report.findings),
         "left": [finding.row() for finding in report.left],
         "backup": report.backup if report.kept else None,

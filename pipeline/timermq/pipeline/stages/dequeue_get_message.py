@@ -68,9 +68,18 @@ class DequeueGetMessage:
                     continue
                 *parts, last = self._parts(batch.requests)
                 for part in parts:
+                    await self._put_back(part)
                     some = self.read(part, batch.deletes)
                     await sink.send(attrs.evolve(some, is_last=False))
+                await self._put_back(last)
                 await sink.send(self.read(last, batch.deletes))
+
+    async def _put_back(self, requests: Requests) -> None:
+        """Have damaged bytes put back from another copy of the log, if there is one."""
+        put_back, old = self.store.put_back, self.store.commit_log.old
+        sizes = requests["size_py"].astype(np.int64)
+        if put_back is not None and old.are_damaged(requests["offset_py"], sizes):
+            await put_back()
 
     def read(self, requests: Requests, deletes: frozenset[bytes]) -> DeliverBatch:
         """The records of ``requests``, less those that are gone, cancelled or handled already.

@@ -1,4 +1,4 @@
-"""What a backup puts back into a damaged log, beside what the simulation of damage tries."""
+"""What is put back into a damaged log, beside what the simulation of damage tries."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 
 from backup_rig import BackupRig
 from small_store import ROOT, open_store, put_bodies, read_bodies, small_options
+from timermq.backup.backup_log import BackupLog
 from timermq.backup.backup_objects import BackupObjects
-from timermq.backup.log_tail import are_records
-from timermq.backup.record_source import RecordSource
-from timermq.backup.target import BackupError
 from timermq.pipeline.state.timer_options import TimerOptions
+from timermq.repair.log_source import SourceError
+from timermq.repair.source_repair import SourceRepair
 from timermq.repair.store_check import CheckedStore
 from timermq.simulator.disks.memory_disk import MemoryFile
 from timermq.timerstore.disk import Bytes
@@ -51,7 +51,7 @@ async def test_a_segment_that_is_gone(is_short: bool) -> None:
     else:
         rig.disk.remove(path)
     objects = await BackupObjects.load(rig.target)
-    (put_back,) = await RecordSource(objects=objects, store=checked(rig)).run()
+    (put_back,) = await SourceRepair(source=BackupLog(objects), store=checked(rig)).run()
     store = open_store(rig.disk, rig.clock)
 
     assert (2048, 1024) == (put_back.position, put_back.size)
@@ -65,7 +65,7 @@ async def test_segments_that_are_gone_side_by_side() -> None:
     for start in starts:
         rig.disk.remove(f"{ROOT}/commitlog/{start:020d}")
     objects = await BackupObjects.load(rig.target)
-    put_back = await RecordSource(objects=objects, store=checked(rig)).run()
+    put_back = await SourceRepair(source=BackupLog(objects), store=checked(rig)).run()
 
     assert starts == [one.position for one in put_back]
     assert BODIES == read_bodies(open_store(rig.disk, rig.clock))
@@ -86,7 +86,7 @@ async def test_a_segment_comes_back_piece_by_piece(monkeypatch: pytest.MonkeyPat
 
     objects = await BackupObjects.load(rig.target)
     monkeypatch.setattr(MemoryFile, "write", note)
-    put_back = await RecordSource(objects=objects, store=checked(rig)).run()
+    put_back = await SourceRepair(source=BackupLog(objects), store=checked(rig)).run()
     pieces = [one for segment in objects.segments() for one in await objects.pieces_of(segment)]
 
     assert [(1024, 1024), (2048, 1024)] == [(one.position, one.size) for one in put_back]
@@ -100,7 +100,7 @@ async def test_a_sound_log_is_not_touched() -> None:
     rig = await stopped()
     objects = await BackupObjects.load(rig.target)
 
-    assert [] == await RecordSource(objects=objects, store=checked(rig)).run()
+    assert [] == await SourceRepair(source=BackupLog(objects), store=checked(rig)).run()
     assert not rig.disk.is_dir(f"{ROOT}/aside")
 
 
@@ -117,7 +117,7 @@ async def test_damage_that_the_backup_has_too() -> None:
     objects = await BackupObjects.load(rig.target)
 
     assert objects.manifest.damaged > 0
-    assert [] == await RecordSource(objects=objects, store=checked(rig)).run()
+    assert [] == await SourceRepair(source=BackupLog(objects), store=checked(rig)).run()
 
 
 async def test_records_of_another_store() -> None:
@@ -134,8 +134,8 @@ async def test_records_of_another_store() -> None:
     strange = await BackupObjects.load(other.target)
     own = await BackupObjects.load(rig.target)
 
-    assert [] == await RecordSource(objects=strange, store=checked(rig)).run()
-    put_back = await RecordSource(objects=own, store=checked(rig)).run()
+    assert [] == await SourceRepair(source=BackupLog(strange), store=checked(rig)).run()
+    put_back = await SourceRepair(source=BackupLog(own), store=checked(rig)).run()
     assert {1024} == {one.position for one in put_back}
 
 
@@ -143,20 +143,5 @@ async def test_segments_of_another_size() -> None:
     """Segments of another size are refused before anything is written."""
     rig = await stopped()
     objects = await BackupObjects.load(rig.target)
-    with pytest.raises(BackupError, match="expected a backup with segments of 2048 bytes"):
-        await RecordSource(objects=objects, store=checked(rig, 2048)).run()
-
-
-async def test_bytes_that_are_no_records() -> None:
-    """Bytes count only whole: from a record's first byte to a record's last."""
-    rig = await stopped()
-    file = rig.disk.open(f"{ROOT}/commitlog/{0:020d}")
-    data = file.read(0, 1024)
-    size = int.from_bytes(data[:4])
-
-    assert are_records(data, 0, ends_segment=True)
-    assert are_records(data[: 2 * size], 0, ends_segment=False)
-    assert not are_records(data, 0, ends_segment=False)
-    assert not are_records(data[: size + 1], 0, ends_segment=False)
-    assert not are_records(data[:size], 1024, ends_segment=False)
-    assert not are_records(data[1:size], 1, ends_segment=False)
+    with pytest.raises(SourceError, match="expected segments of 2048 bytes"):
+        await SourceRepair(source=BackupLog(objects), store=checked(rig, 2048)).run()
