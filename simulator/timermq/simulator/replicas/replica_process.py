@@ -120,7 +120,9 @@ class ReplicaNode:
             broker_role=role if is_first else None,
             broker_id=None if is_first else self.ports.number + 1,
             follow=self.follow,
-            lease=lease and f"etcd://{HOST}:{ETCD_PORT}/pair?ttl={lease.ttl_ms / 1000:g}",
+            lease=None
+            if lease is None
+            else f"etcd://{HOST}:{ETCD_PORT}/pair?ttl={lease.ttl_ms / 1000:g}",
             lease_margin_ms=1_000 if lease is None else lease.margin_ms,
             in_sync_replicas=confirmed,
             min_in_sync_replicas=confirmed,
