@@ -94,6 +94,7 @@ def receipt_row(receipt: SendReceipt) -> Row:
         "queue_offset": receipt.queue_offset,
         "deliver_ms": receipt.deliver_ms,
         "recall_handle": receipt.recall_handle,
+        "is_durable": receipt.is_durable,
     }
 
 
@@ -141,6 +142,8 @@ def _split_property(text: str) -> tuple[str, str]:
 def _print_receipt(receipt: SendReceipt) -> None:
     print(f"message id     {receipt.message_id}")
     print_pending(receipt.deliver_ms, receipt.recall_handle)
+    if not receipt.is_durable:
+        print("not durable    stored, and not in time on the disk or on enough followers")
 
 
 def print_pending(deliver_ms: int | None, recall_handle: str | None) -> None:

@@ -9,8 +9,12 @@ from timermq.remoting import Command, RemoteProtocolError, ResponseCode
 
 from .send_receipt import SendReceipt
 
-NOT_REPLICATED = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
-"""Codes of a master that has done what was asked, and whose followers have not got it."""
+NOT_DURABLE = (
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+"""Codes of a broker that has done what was asked, and may lose it with its machine."""
 
 
 class ClientError(Exception):
@@ -79,10 +83,10 @@ class RequestTimeoutError(NoAnswerError):
 def may_have_been_done(error: ClientError) -> bool:
     """Whether the request behind an error may have been carried out, now or later.
 
-    A master that waited for followers in vain has carried it out, and the loss of it undoes that.
+    A broker that waited for its disk or for followers in vain has done it, and may lose it.
     """
     if isinstance(error, BrokerRefusedError):
-        return error.code in NOT_REPLICATED
+        return error.code in NOT_DURABLE
     is_unanswered = isinstance(error, NoAnswerError) and error.may_have_arrived
     return is_unanswered or isinstance(error, MalformedAnswerError)
 

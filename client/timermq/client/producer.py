@@ -18,7 +18,7 @@ from timermq.remoting.send_batch import SendItemResult, decode_results
 from .access import Credentials, over_tls
 from .background import BackgroundTasks
 from .errors import (
-    NOT_REPLICATED,
+    NOT_DURABLE,
     BrokerRefusedError,
     ClientError,
     MalformedAnswerError,
@@ -41,8 +41,8 @@ from .unique_key import UniqueKeys
 
 ATTEMPTS_MAX = 3
 """Attempts while the request cannot leave; once it is out it is not sent again."""
-STORED = (ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, *NOT_REPLICATED)
-"""Codes of messages that are in the broker's log."""
+STORED = (ResponseCode.SUCCESS, *NOT_DURABLE)
+"""Codes of messages that are in the broker's log, and of answers that tell of such."""
 
 
 class Producer:
@@ -348,7 +348,9 @@ class Producer:
     ) -> bool:
         """Send one frame and write down what became of its messages; False when none were taken."""
         try:
-            answer = check_answer(await self._call(frame.address, frame.command))
+            answer = await self._call(frame.address, frame.command)
+            if answer.code not in STORED:
+                check_answer(answer)
             with reading_answer("answer to a batch"):
                 results = decode_results(answer.body)
             if len(results) != len(frame.messages):
@@ -362,7 +364,7 @@ class Producer:
                 outcomes[one.index] = error
             return False
         for one, result in zip(frame.messages, results, strict=True):
-            outcomes[one.index] = _outcome(one, result)
+            outcomes[one.index] = _outcome(one, result, result.code or answer.code)
         return True
 
     async def _call(self, address: str, command: Callable[[], Command]) -> Command:
@@ -381,9 +383,11 @@ class Producer:
         return self._routes
 
 
-def _outcome(sent: Addressed, result: SendItemResult) -> SendReceipt | BrokerRefusedError:
-    if result.code not in STORED:
-        return BrokerRefusedError(result.code, result.remark or "")
+def _outcome(
+    sent: Addressed, result: SendItemResult, code: int
+) -> SendReceipt | BrokerRefusedError:
+    if code not in STORED:
+        return BrokerRefusedError(code, result.remark or "")
     return SendReceipt(
         message_id=sent.unique_key,
         offset_message_id=result.msg_id,
@@ -391,5 +395,5 @@ def _outcome(sent: Addressed, result: SendItemResult) -> SendReceipt | BrokerRef
         queue_offset=result.queue_offset,
         deliver_ms=result.deliver_ms,
         recall_handle=result.recall_handle,
-        is_replicated=result.code not in NOT_REPLICATED,
+        is_durable=code not in NOT_DURABLE,
     )

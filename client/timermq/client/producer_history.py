@@ -32,8 +32,8 @@ from .send_receipt import SendReceipt
 
 NOT_SENT = "NOT_SENT"
 """In place of a broker's rule: the message never left."""
-NOT_REPLICATED = "NOT_REPLICATED"
-"""The master has it, too few followers do: it stays only as long as the master does."""
+NOT_DURABLE = "NOT_DURABLE"
+"""The reason of a message that is stored, and may be lost with the broker's machine."""
 
 
 @attrs.define
@@ -152,8 +152,8 @@ def _outcome(
     one: Addressed, outcome: SendReceipt | ClientError | None, at_ms: int, who: str
 ) -> Event:
     name = one.unique_key
-    if isinstance(outcome, SendReceipt) and not outcome.is_replicated:
-        return Unknown(at_ms=at_ms, who=who, message_id=name, reason=NOT_REPLICATED)
+    if isinstance(outcome, SendReceipt) and not outcome.is_durable:
+        return Unknown(at_ms=at_ms, who=who, message_id=name, reason=NOT_DURABLE)
     if isinstance(outcome, SendReceipt):
         return Ack(
             at_ms=at_ms,

@@ -25,9 +25,10 @@ class SendReceipt:
     not say."""
     recall_handle: str | None
     """The handle that ``cancel`` takes; None when the broker gave none."""
-    is_replicated: bool = True
-    """False: the broker was to wait for followers, and they had it not in time, or were not there
-    (SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT); the loss of the master may take the message."""
+    is_durable: bool = True
+    """False: it is stored, but not in time on the disk (FLUSH_DISK_TIMEOUT), or on as many
+    followers as the broker is to wait for (SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT). It may be
+    lost with the broker's machine; sent again, it may come twice."""
 
     @property
     def deliver_at(self) -> datetime.datetime | None:

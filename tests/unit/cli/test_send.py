@@ -77,6 +77,7 @@ def test_a_receipt_is_told_by_the_names_of_its_fields() -> None:
         "queue_offset": 7,
         "deliver_ms": 1_700_000_000_000,
         "recall_handle": "H",
+        "is_durable": True,
     }
 
 

@@ -108,6 +108,24 @@ async def test_a_message_and_its_receipt(nursery: trio.Nursery) -> None:
     )
 
 
+@pytest.mark.parametrize("code", [10, 11, 12])
+async def test_a_batch_that_is_stored_and_not_yet_durable(nursery: trio.Nursery, code: int) -> None:
+    """The code is of the whole answer: what it holds was not refused, so nothing is sent again."""
+    network = network_of(nursery)
+    stored = network.servers[BROKER].handlers[9001]
+
+    async def answer(command: Command) -> Command | None:
+        found = await stored(command)
+        assert found is not None
+        return command.answer(code, remark="too few followers", body=found.body)
+
+    network.servers[BROKER].handlers[9001] = answer
+    async with producer_of(network) as producer:
+        receipt = await producer.send("T", b"x")
+
+    assert not receipt.is_durable
+
+
 async def test_queues_take_turns(nursery: trio.Nursery) -> None:
     """Without a queue of its own a message goes to the next one."""
     network = network_of(nursery)

@@ -135,15 +135,15 @@ async def test_a_batch(recorded: RecordedBy) -> None:
     assert Refused(at_ms=1, who="p", message_id=name, code=13, rule="BODY_SIZE") == refused
 
 
-async def test_what_followers_have_not_got(recorded: RecordedBy) -> None:
-    """It is stored, and lost with the master: no acknowledgement."""
+async def test_what_is_stored_and_not_yet_durable(recorded: RecordedBy) -> None:
+    """It is lost with the machine of the master: no acknowledgement."""
     one = recorded({9001: take})
     sent = [OutgoingMessage(topic="T", body=body) for body in (b"late", b"alone", b"good")]
     async with one.producer as producer:
         receipts = await producer.send_batch(sent)
     *_, late, alone, good = one.events
 
-    assert [False, False, True] == [receipt.is_replicated for receipt in receipts]
+    assert [False, False, True] == [receipt.is_durable for receipt in receipts]
     assert [Unknown, Unknown, Ack] == [type(event) for event in (late, alone, good)]
 
 
