@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 HEAD = (
-    "messages, at all brokers",
+    "brokers",
+    "messages of all",
     "plan of all that waits",
     "plan of ten seconds",
     "tasks of ten seconds",
@@ -24,9 +25,9 @@ def snapshots(result: Mapping[str, Any]) -> list[str]:
     """
     machine = result["machine"]
     return [
-        f"Over the snapshots of {result['brokers']} brokers in an object store that speaks S3: one "
-        "store under four names, served by `rclone serve s3` on the same two cores. As seen on a "
-        f"machine with other work; calibration {machine['calibration_ms']} ms, commit "
+        "Over the snapshots of several brokers in an object store that speaks S3: one store under "
+        "so many names, served by `rclone serve s3` on the same two cores. As seen on a machine "
+        f"with much other work; calibration {machine['calibration_ms']} ms, commit "
         f"{machine['commit']}.",
         "",
         f"| {' | '.join(HEAD)} |",
@@ -45,6 +46,7 @@ def _cells(one: Mapping[str, Any]) -> list[str]:
     every, window = one["all"], one["ten_seconds"]
     read, size = window["plan_bytes"] + window["task_bytes"], one["timer_log_bytes"]
     return [
+        f"{one['brokers']}",
         f"{one['messages']:,}",
         f"{every['plan_seconds']:.2f} s, {every['plan_requests']} requests",
         f"{window['plan_seconds']:.2f} s",
