@@ -234,6 +234,7 @@ def asked(places: Sequence[str], count: int) -> dict[str, Any]:
     register(spark)
     found: dict[str, Any] = {}
     for name, ask in JOBS.items():
+        ask(spark, places, count)  # Java is cold the first time
         found[name] = cost(partial(ask, spark, places, count), count * len(places))
         print(name, found[name], file=sys.stderr, flush=True)
     spark.stop()
