@@ -128,9 +128,9 @@ def test_to_rocketmq(
         if kill:
             wait_settled(broker)
             broker.kill()
-    with peer.broker(store) as java:
+    with peer.broker(store) as served:
         wait_for_last(store)
-        java.kill()
+        served.kill()
 
     assert arrived(store) == Counter([*KEPT, "last"])
 

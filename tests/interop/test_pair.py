@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -226,9 +227,8 @@ def test_a_planned_switch_under_load(pair: Pair) -> None:
                 (pair.follower, pair.master, ()),
             ):
                 before = followed(one, other)
-                done = await trio.to_thread.run_sync(
-                    run_verb, "demote", one.listen, *named, "--json"
-                )
+                words = ("demote", one.listen, *named, "--json")
+                done = await trio.to_thread.run_sync(partial(run_verb, *words))
                 assert done.returncode == 0, done.stderr
                 assert json.loads(done.stdout)["address"] == other.listen
                 await trio.to_thread.run_sync(wait_followed, one, other, before + 1)

@@ -13,7 +13,8 @@ from pathlib import Path
 import attrs
 import trio
 
-from interop.java_peer import JavaPeer, compile_java, fetch_jars, missing_tool
+from interop.java_built import compile_java
+from interop.java_peer import JavaPeer, fetch_jars, missing_tool
 from timermq.client.history import HistoryWriter, Start
 from timermq.client.moment import now_ms
 

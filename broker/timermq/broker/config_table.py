@@ -65,7 +65,7 @@ class VersionedTable:
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        self.changes = 0
+        self.changes: int = 0
         self.data_version = DataVersion(counter=0, state_version=0, timestamp=now_ms())
         self._now_ms = now_ms
         self._on_change: list[Callable[[], None]] = []

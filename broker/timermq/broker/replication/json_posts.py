@@ -11,7 +11,7 @@ import attrs
 import h11
 import trio
 
-from .replica_calls import OpenStream
+from ..namesrv.name_server_link import OpenStream
 
 ANSWER_SIZE_MAX = 1 << 20
 """Bytes of one answer."""

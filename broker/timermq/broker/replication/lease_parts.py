@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from timermq.timerstore.message_store import MessageStore
 
+from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
 from .followers import Followers
 from .lease_keeper import LeaseKeeper
 from .lease_place import LeasePlace
 from .lease_state import LeaseState
 from .leased_lead import LeasedLead, lease_of
-from .replica_calls import OpenStream
 from .succession import Succession
 
 INSTANCE_SIZE = 16

@@ -10,6 +10,7 @@ import attrs
 import structlog
 import trio
 
+from ..namesrv.name_server_link import OpenStream
 from ..options import BrokerOptions
 from ..refusal import RefusedError
 from ..security.tls import client_context
@@ -18,7 +19,6 @@ from .etcd_lease import EtcdLease, EtcdUser
 from .json_posts import JsonPosts
 from .lease import LeaseError
 from .lease_place import LeasePlace
-from .replica_calls import OpenStream
 from .succession import Succession
 
 log = structlog.get_logger("timermq.broker.replication.leased_lead")

@@ -39,7 +39,7 @@ log = structlog.get_logger("timermq.broker.replication.sectors_from_replicas")
 class BrokersOfName(Protocol):
     """Asks name servers for the brokers of a name."""
 
-    async def brokers(self, server: str, name: str) -> list[str]:
+    async def brokers(self, server: str, name: str) -> Iterable[str]:
         """Addresses of the brokers of a name; NoReplicaError of a server that does not answer."""
         ...
 

@@ -225,5 +225,5 @@ async def test_a_promotion_knows_what_rocketmq_delivered_before_the_follower_beg
     service = rig.service
     found = recover(service.files, rig.store, service.options, clock.now_ms(), runs=True)
 
-    (record,) = (one for at, one in rig.store.newest_first(TIMER_TOPIC, "m0", unique=True))
+    ((_, record),) = rig.store.newest_first(TIMER_TOPIC, "m0", unique=True)
     assert found.already_done.take_foreign(0, record)
