@@ -112,10 +112,17 @@ def test_a_kill_of_either_leaves_a_prefix_and_then_the_same(tmp_path: Path) -> N
         trio.run(kill_while_sending, two, sent, lambda: None)
         wait_until(two.follower_is_level, SECONDS, told=lambda: follower.log.read_text()[-3000:])
         assert len(two.log("master")) > SEGMENT_SIZE
-        status = cluster_status(two.master_at[1])
-        assert [(row["id"], row["state"]) for row in status] == [("0", "serving"), ("1", "follows")]
+        # The name server of the new master hears of the follower when that registers next.
+        wait_until(
+            lambda: states(two.master_at[1]) == [("0", "serving"), ("1", "follows")], SECONDS
+        )
         assert master.stop() == 0
         assert follower.stop() == 0
+
+
+def states(namesrv: str) -> list[tuple[object, object]]:
+    """Id and state of each broker that a name server knows."""
+    return [(row["id"], row["state"]) for row in cluster_status(namesrv)]
 
 
 def cluster_status(namesrv: str) -> list[dict[str, object]]:

@@ -86,9 +86,9 @@ def imports_of(*words: str) -> Imports:
         ("quarantine --help", 225, {*CLIENT, "rich"}),
         ("check-history --help", 225, {*CLIENT, "rich"}),
         ("config --help", 310, SETTINGS),
-        ("store --help", 605, {*SETTINGS, "numpy"}),
+        ("store --help", 606, {*SETTINGS, "numpy"}),
         ("backup --help", 475, {*SETTINGS, "numpy"}),
-        ("restore --help", 615, {*SETTINGS, "numpy"}),
+        ("restore --help", 617, {*SETTINGS, "numpy"}),
         ("spark --help", 355, SETTINGS),
     ],
 )

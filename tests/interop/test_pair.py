@@ -67,10 +67,14 @@ class Load:
                 body = f"{name}-{number}"
                 delay = datetime.timedelta(milliseconds=draw.choice([0, 50, 800, 2_500]))
                 try:
-                    await producer.send(TOPIC, body.encode(), delay=delay or None)
+                    receipt = await producer.send(TOPIC, body.encode(), delay=delay or None)
                 except ClientError:
                     self.unknown.add(body)
                     await trio.sleep(0.02)
+                    continue
+                if not receipt.is_durable:
+                    # An old master that is back, and not fenced yet, stores it alone and says so.
+                    self.unknown.add(body)
                     continue
                 self.acknowledged.add(body)
                 self.gap = max(self.gap, trio.current_time() - stored_at)

@@ -184,12 +184,16 @@ def test_a_half_message_with_a_level(story: Story) -> None:
 
 
 def test_groups(story: Story) -> None:
-    """The group goes on where it was; its retry waits for its moment, its dead letter stays."""
+    """The group goes on where it was; its retry waits for its moment, its dead letter stays.
+
+    On a busy machine the moment may come before RocketMQ is stopped.
+    """
+    before = {tuple(words[:2]) for words in story.javas.words("GOT")}
     got = Counter(tuple(words[:2]) for words in story.ours.words("GOT"))
     (retry,) = (one for one in story.ours.last if one.topic == f"%RETRY%{GROUP}")
     waited = held(story)["again"]
 
-    assert Counter([("later-0", "0"), ("later-1", "0"), ("again", "1")]) == got
+    assert Counter({("later-0", "0"), ("later-1", "0"), ("again", "1")} - before) == got
     assert ["dead"] == [one.name for one in story.ours.last if one.topic == f"%DLQ%{GROUP}"]
     assert as_sent(waited) == as_arrived(retry)
     assert retry.store_ms >= waited.store_ms + story.levels_ms[2]
