@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from simulation.staged_service import HOST, ROOT
+from fakes import ManualClock
+from simulation.staged_service import HOST, ROOT, SMALL_FILES
 from timermq.pipeline.records.deduplication import origin_of
+from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.timerstore.config_file import fastjson, save_json_now
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.delay_offset import PATH, DelayOffsets
@@ -50,6 +52,37 @@ def leave(
         version = {"counter": 1, "stateVersion": 0, "timestamp": now_ms()}
         text = fastjson({"dataVersion": version, "offsetTable": dict(offsets)})
         save_json_now(disk, f"{ROOT}/{PATH}", text)
+
+
+def left_store(
+    disk: Disk,
+    messages: Sequence[Message],
+    offsets: Mapping[int, int] | None,
+    moved: tuple[int, int] | None,
+) -> MessageStore:
+    """A store that RocketMQ left so, served by a broker of ours, which moved one message or none.
+
+    Args:
+        disk: Takes it.
+        messages: In the order of their storing, 0.6 s apart.
+        offsets: How far the levels are.
+        moved: Level and queue offset of the message that was moved.
+    """
+    clock = ManualClock()
+
+    def ticking_ms() -> int:
+        clock.time_ms += 600
+        return clock.time_ms
+
+    leave(disk, SMALL_FILES, ticking_ms, messages, offsets)
+    store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
+    if moved is not None:
+        level, offset = moved
+        queue = store.queue(SCHEDULE_TOPIC, level - 1)
+        assert queue is not None
+        origin = origin_of(int(queue.units(offset, 1)["phy_offset"][0]))
+        store.put([Message(TIMER_TOPIC, 0, b"b", prepared_offset=origin)])
+    return store
 
 
 @attrs.frozen

@@ -48,7 +48,7 @@ class BackupStore:
     objects: BackupObjects
     root: str
     bad: list[BadObject] = attrs.field(factory=list[BadObject], init=False)
-    """Found so far."""
+    """Objects of the backup that are missing, or not as they were shipped."""
     _pieces: dict[int, list[Piece]] = attrs.field(factory=dict[int, list[Piece]], init=False)
     """Start of a segment to what the backup has of it."""
     _disk: OsDisk = attrs.field(factory=OsDisk, init=False)

@@ -101,7 +101,7 @@ class MasterLink:
         self._barred = barred
         self._follows_barred = follows_barred
         self.is_learner = False
-        """The peer only reads."""
+        """The peer reads the log, and counts nowhere among the followers."""
         self._broker_id: int | None = None
         self._greeting: GreetingReader | None = None
         self._greeted: Greeting | None = None

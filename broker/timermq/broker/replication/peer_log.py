@@ -36,7 +36,7 @@ from .ha_frames import (
 from .master_calls import MasterCalls, MasterFacts, MasterLog
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds for a connection."""
+"""Seconds that opening a connection may take."""
 SILENCE_TIMEOUT = 20.0
 """Seconds within which bytes that the other side has must come."""
 REPORT_INTERVAL = 5.0

@@ -31,7 +31,7 @@ from ..records.timer_properties import DEQUEUE_NAME
 from ..records.timer_record import TIMER_TOPIC
 
 BLOCK_SIZE = 256 << 10
-"""Bytes of the log that are looked at together."""
+"""Bytes of the log that are read at once."""
 SINGLES_MIN = 32
 """Records that are read one by one where no run of plain ones begins; twice as many each time that
 none begins behind them either: to begin such a reading takes a while in a log that is old."""
@@ -186,12 +186,12 @@ class DoneReading:
         """Forget what was read before a position, which no recovery asks for any more."""
         if self.covers(scan_py):
             self.first = scan_py
-            foreign = self._foreign.items()
             chunks = [one[:, one[0] >= scan_py] for one in self._delivered]
             self._delivered = [one for one in chunks if one.size]
             self._done = [one for one in self._done if one[0] >= scan_py]
             self._ends = [one for one in self._ends if one[0] >= scan_py]
             self._unspent = [one for one in self._unspent if one[0] >= scan_py]
+            foreign = self._foreign.items()
             kept = ((key, [at for at in places if at[0] >= scan_py]) for key, places in foreign)
             self._foreign = {key: places for key, places in kept if places}
             self._rolls = [one for one in self._rolls if one[0] >= scan_py]

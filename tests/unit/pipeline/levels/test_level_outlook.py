@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from fakes import ManualClock
-from left_levels import delivered, leave, waiting
-from simulation.staged_service import HOST, ROOT, SMALL_FILES
+from left_levels import delivered, left_store, waiting
 from timermq.pipeline.admission.run_request import OWN_PROPERTIES_SIZE_MAX
 from timermq.pipeline.levels import level_outlook
 from timermq.pipeline.levels.level_outlook import LevelOutlook, level_outlooks
 from timermq.pipeline.levels.level_record import HALF_TOPIC
-from timermq.pipeline.records.deduplication import origin_of
-from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.state.timer_options import TimerOptions
 from timermq.simulator.disks.memory_disk import MemoryDisk
-from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.message import Message
-from timermq.timerstore.message_store import MessageStore
 
 
 def outlooks(
     messages: list[Message], offsets: dict[int, int] | None, moved: tuple[int, int] | None = None
 ) -> list[LevelOutlook]:
     """Of a store that RocketMQ left so, of which a broker of ours has moved one, or none."""
-    clock, disk = ManualClock(), MemoryDisk()
-
-    def ticking_ms() -> int:
-        clock.time_ms += 600
-        return clock.time_ms
-
-    leave(disk, SMALL_FILES, ticking_ms, messages, offsets)
-    store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
-    if moved is not None:
-        level, offset = moved
-        queue = store.queue(SCHEDULE_TOPIC, level - 1)
-        assert queue is not None
-        origin = origin_of(int(queue.units(offset, 1)["phy_offset"][0]))
-        store.put([Message(TIMER_TOPIC, 0, b"b", prepared_offset=origin)])
+    store = left_store(MemoryDisk(), messages, offsets, moved)
     return list(level_outlooks(store, TimerOptions()))
 
 

@@ -13,15 +13,12 @@ import trio
 from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
-from fakes import ManualClock
-from left_levels import delivered, leave, waiting
-from simulation.staged_service import HOST, ROOT, SMALL_FILES
+from left_levels import delivered, left_store, waiting
+from simulation.staged_service import ROOT
 from timermq.pipeline.levels.level_outlook import LeftLevels
 from timermq.pipeline.levels.level_queues import Entries
 from timermq.pipeline.levels.level_record import HALF_TOPIC, left_message
 from timermq.pipeline.offline_store import OfflineStore, open_offline
-from timermq.pipeline.records.deduplication import origin_of
-from timermq.pipeline.records.system_topics import TIMER_TOPIC
 from timermq.pipeline.spark import level_spans, store_view
 from timermq.pipeline.spark.options import ReadOptions
 from timermq.pipeline.spark.record_chunks import RecordChunk
@@ -34,7 +31,6 @@ from timermq.timerstore.array_types import Places
 from timermq.timerstore.delay_levels import SCHEDULE_TOPIC
 from timermq.timerstore.disk import Disk
 from timermq.timerstore.message import Message
-from timermq.timerstore.message_store import MessageStore
 from timermq.timerstore.os_disk import OsDisk
 from timermq.timerstore.record_layout import BODY_AT
 from timermq.timerstore.store_options import StoreOptions
@@ -60,20 +56,8 @@ def left(
         offsets: How far the levels are.
         moved: Level and queue offset of the message that was moved.
     """
-    clock, disk = ManualClock(), MemoryDisk()
-
-    def ticking_ms() -> int:
-        clock.time_ms += 600
-        return clock.time_ms
-
-    leave(disk, SMALL_FILES, ticking_ms, messages, offsets)
-    store = MessageStore.open(disk, ROOT, SMALL_FILES, now_ms=clock.now_ms, store_host=HOST)
-    if moved is not None:
-        level, offset = moved
-        queue = store.queue(SCHEDULE_TOPIC, level - 1)
-        assert queue is not None
-        origin = origin_of(int(queue.units(offset, 1)["phy_offset"][0]))
-        store.put([Message(TIMER_TOPIC, 0, b"b", prepared_offset=origin)])
+    disk = MemoryDisk()
+    store = left_store(disk, messages, offsets, moved)
     trio.run(store.aclose)
     return written(disk, ROOT, directory)
 
